@@ -21,26 +21,27 @@ def run(words: list[str], session: Any = None, rows: Any = ()) -> None:
         return interact(session, run)
     if "score" in given:
         return views.print_scores(session, prompts)
-    rows = rows or [session.row(text, i) for i, text in enumerate(prompts)]  # encode
+    rows = rows or session.rows(prompts)  # encode
     if "compare" in given:
         return views.compare(session, rows)
     kind = Json if session.settings["json"] else views.Explained if "explain" in given else Text
-    output, loop = kind(session, rows), session.loop_over(rows)
+    output = kind(session, rows)
     page: Any = contextlib.nullcontext()
     if "html" in given:
         page = views.page_for(session, rows[0], given["html"], "live" in given)
-    with page:
+    with page, output.closing():
+        session.run_batch(rows)
         for row in rows:
-            with output.showing(row):
-                for _ in loop(row):
-                    row.feed()  # decode
-                    output.show(row)  # print
-                    if row.ended:
-                        break
+            for _ in session.loop(row):
+                row.feed()  # decode
+                output.show(row)  # print
+                if row.ended:
+                    break
+            output.finish(row)
 
 
 def read_prompts(given: dict) -> list[str]:
-    """Return the prompts; - is standard input. Without one, read it: echo TEXT | python generate.py"""
+    """Return the prompts. - is standard input, and so is no prompt: echo TEXT | python ..."""
     prompts = given["prompts"] or ["-"]
     if not given["prompts"] and sys.stdin.isatty():
         raise UserError('a PROMPT is missing, such as "Once upon a time"')

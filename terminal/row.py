@@ -7,35 +7,33 @@ from typing import Any
 
 @dataclass
 class Row:
-    """A prompt, and after `begin` its sequence, its text and the time of each token.
-
-    opening: what to print before the text; source: the prompt's ids, if an encoder-decoder reads
-    them; n_earlier: how many tokens of the text are older than its newest part; n_printed: how much
-    has been printed; drafter: a Measured drafter; beams, steps: beam search's texts and steps.
-    """
+    """A prompt, and after `begin` its sequence and its text. opening: what to print before the
+    text; source: the prompt's ids, if an encoder-decoder reads them; n_printed: how much of the
+    text has been printed; drafter: a Measured drafter; beams, steps: beam search's texts, steps."""
 
     prompt: str
     prompt_ids: list[int]
     opening: str
     number: int
     seed: int
-    n_earlier: int = 0
 
     def __post_init__(self):
         self.sequence: Any = None
-        self.source: list[int] = []
-        self.started = 0.0
         self.cache: Any = None
         self.drafter: Any = None
+        self.source, self.text, self.started = list[int](), "", 0.0
         self.n_printed: int | None = None  # not even the opening
         self.beams, self.steps = list[dict](), list[list]()
-        self.text, self.times, self.ended = "", list[float](), False
 
     def begin(self, sequence: Any, stream: Any, stops: list[str]) -> None:
         """Begin a sequence, or continue the earlier one after its last id."""
         earlier = sequence.ids[len(self.prompt_ids) :] if self.sequence else []
         self.sequence, self.stream, self.stops = sequence, stream, stops
-        self.times, self.ended, self.decoded = [], False, "".join(map(stream.feed, earlier))
+        self.times, self.ended, self.decoded = (
+            list[float](),
+            False,
+            "".join(map(stream.feed, earlier)),
+        )
         if self.n_printed:  # complete the character at the end
             self.n_printed = len(self.text.rstrip("\ufffd"))
 

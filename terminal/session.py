@@ -75,16 +75,18 @@ class Session:
             return self.chat.ask(prompt)
         return self.tokenizer.encode(prompt) or [end] * (end is not None)
 
-    def row(self, prompt: str, number: int = 0) -> Row:
-        """Encode a prompt. number: its place among the prompts."""
-        ids, n_ctx, seed = self.encode(prompt), self.model.n_ctx, self.settings["seed"]
-        if len(ids) > n_ctx:
-            remedy = "/reset begins a new conversation" if self.chat else "shorten the prompt"
-            found = f"{prompt[:20]!r}... has {len(ids)} tokens"
-            raise UserError(f"{found}, but the model takes {n_ctx}: {remedy}")
-        seed = secrets.randbits(32) if seed is None else seed + number
-        prompt = as_unicode(prompt)
-        return Row(prompt, ids, "" if self.chat else prompt, number, seed)
+    def rows(self, prompts: list[str]) -> list[Row]:
+        """Return the row of each prompt."""
+        rows, seed, n_ctx = [], self.settings["seed"], self.model.n_ctx
+        seed = secrets.randbits(32) if seed is None else seed
+        for number, prompt in enumerate(map(as_unicode, prompts)):
+            ids, opening = self.encode(prompt), "" if self.chat else prompt
+            if len(ids) > n_ctx:
+                remedy = "/reset begins a new conversation" if self.chat else "shorten the prompt"
+                found = f"{prompt[:20]!r}... has {len(ids)} tokens"
+                raise UserError(f"{found}, but the model takes {n_ctx}: {remedy}")
+            rows.append(Row(prompt, ids, opening, number, seed + number))
+        return rows
 
     def start(self, row: Row, generator: Callable = lambda seed: seed) -> Sequence:
         """Begin a row, or continue its text. generator: makes a random generator from the seed."""
@@ -99,10 +101,8 @@ class Session:
         n_prompt, rng = len(ids), generator(row.seed)
         if row.sequence:
             ids, rng = row.sequence.ids, row.sequence.rng
-            row.n_earlier = len(ids) - n_prompt
         n, least = settings["tokens"], settings["min_length"]
-        n = max(1, config["max_length"] - n_prompt) if n is None else n
-        n += n_prompt + row.n_earlier - len(ids)
+        n = max(1, config["max_length"] - len(ids)) if n is None else n
         least = config["min_length"] if least is None else n_prompt + least
         first = [samplers.min_length(least, model.stop_ids)]
         last = [own(n_prompt=n_prompt) for own in self.filters]
@@ -118,24 +118,13 @@ class Session:
             self.start(row)
         return LOOPS[self.settings["method"]](self, row)
 
-    def loop_over(self, rows: list[Row]) -> Callable[[Row], Iterator[int]]:
-        """Return `loop`, or for several rows a loop that lets the other rows grow, too."""
-        if len(rows) == 1 or self.settings["method"] != "cached" or "loop" in self.own:
-            return self.loop
-        steps = continuous((self.start(row) for row in rows), MAX_ROWS)
-
-        def loop(row: Row) -> Iterator[int]:
-            with contextlib.suppress(Exception):  # the row that fails will fail again, alone
-                while not row.ended and (step := next(steps, None)):
-                    sequence, token = step
-                    grown = next(other for other in rows if other.sequence is sequence)
-                    if grown is row:
-                        yield token
-                    else:
-                        grown.feed()
-            yield from self.loop(row)
-
-        return loop
+    def run_batch(self, rows: list[Row]) -> None:
+        """Run several rows as one batch, if the method can. After an error, `loop` continues each
+        row alone, and the row that has failed fails again."""
+        if len(rows) > 1 and self.settings["method"] == "cached" and "loop" not in self.own:
+            with contextlib.suppress(Exception):
+                for sequence, _ in continuous((self.start(row) for row in rows), MAX_ROWS):
+                    next(row for row in rows if row.sequence is sequence).feed()
 
     def draft_model(self) -> Any:
         """Return the draft model. Download it only if the user, not the checkpoint, named it."""

@@ -41,7 +41,7 @@ class Shell:
         """Continue a prompt. An empty line continues the last text."""
         session, last = self.session, self.row
         if line.strip():
-            row = session.row(line)
+            [row] = session.rows([line])
             if session.chat and last and last.cache:  # it contains the earlier turns
                 row.cache = last.cache
                 row.cache.cut(common_prefix(last.sequence.ids, row.prompt_ids))
@@ -76,8 +76,8 @@ class Shell:
         elif name == "html":
             self.show(dataclasses.replace(self.row), "--html", value)
         elif name in VIEWS:
-            row = self.session.row(value) if value else dataclasses.replace(self.row)
-            self.show(row, f"--{name}")
+            rows = self.session.rows([value]) if value else [dataclasses.replace(self.row)]
+            self.show(*rows, f"--{name}")
         elif name == "reset":
             self.session, self.row = Session(self.first), None
         elif name == "help":

@@ -12,7 +12,6 @@ from statistics import median
 import numpy as np
 
 import page
-from decoding.beam import Candidate
 from decoding.score import score
 from generate import Sequence, advance, begin
 from gpt2 import softmax
@@ -27,34 +26,35 @@ from terminal.show import Text, n_tokens, print_figures, visible
 
 STEPS = """model: P of the token; drawn: P after temperature and filters, if different;
 bits: how unsure the model was (the entropy); others: other likely tokens
-  model  drawn   bits            token           others\n"""
+  model  drawn   bits            token           others"""
 BEAMS = """the beams after each step; log P: the sum over the tokens, in nats
- step   log P            tokens\n"""
+ step   log P            tokens"""
 WIDTH = shutil.get_terminal_size().columns or 80  # Python 3.10 may return 0 for an unknown width
-N_ROUNDS = 3  # of --compare, after one to warm up
+N_ROUNDS = 4  # of --compare; the first is to warm up
 HEADING = f"{'method':<12}tokens/s  x naive{'':<11}first (s) per pass accepted  ids"
 
 
 class Explained(Text):
     """Prints each step of a row, then the text."""
 
-    def heading(self, row: Row) -> str:
-        self.cache = row.sequence.model.new_cache()
-        legend = BEAMS if self.session.settings["method"] == "beam" else STEPS
-        return f"{visible(repr(row.prompt))}:\n" * (len(self.rows) > 1) + legend
-
-    def newest(self, row: Row) -> str:
-        """Return a line for each new token; for beam search, which has ended, lines for all."""
+    def show(self, row: Row) -> None:
+        """Print a line for each new token; for beam search, which has ended, lines for all."""
+        if row.n_printed is None:
+            self.cache = row.sequence.model.new_cache()
+            print(f"{visible(repr(row.prompt))}:\n" * (len(self.rows) > 1), end="")
+            print(BEAMS if self.session.settings["method"] == "beam" else STEPS)
+            for n, beam in ((n, beam) for n, step in enumerate(row.steps, 1) for beam in step):
+                if beam.status != "dropped":
+                    start = f"{n:5}{beam.log_probability:8.2f}  {beam.status:<8}  "
+                    print(start + self.label(*beam.ids)[len(start) - WIDTH :])  # the text's end
         first, row.n_printed = row.n_printed or 0, len(row.sequence.new_ids)
-        steps = [self.step(row.sequence, i) for i in range(first, row.n_printed) if not row.beams]
-        if row.beams and first == 0:
-            steps = [
-                self.beam(n, c)
-                for n, step in enumerate(row.steps, 1)
-                for c in step
-                if c.status != "dropped"
-            ]
-        return "".join(f"{line}\n" for line in steps)
+        for i in range(first, row.n_printed if not row.steps else 0):
+            print(self.step(row.sequence, i), flush=True)
+
+    def end(self, row: Row) -> None:
+        self.show(row)
+        print(visible(row.opening + row.text), end="")
+        super().end(row)
 
     def label(self, *ids: int) -> str:
         return repr("".join(page.label(self.session.tokenizer, id) for id in ids))
@@ -73,22 +73,16 @@ class Explained(Text):
             line += text if other != token and len(line + text) <= WIDTH else ""
         return line.rstrip()
 
-    def beam(self, step: int, beam: Candidate) -> str:
-        line = f"{step:5}{beam.log_probability:8.2f}  {beam.status:<8}  "
-        return line + self.label(*beam.ids)[-(WIDTH - len(line)) :]  # the end of a long text
-
-    def rest(self, row: Row) -> str:
-        return visible(row.opening + row.text) + super().rest(row)
-
 
 def compare(session: Session, rows: list[Row]) -> None:
-    """Run each row through every possible method, with the session's options, and print a table."""
+    """Run each row through every possible method, with the session's options, and print a table.
+    A method's speed is the median of the rounds after the first."""
     session = copy.copy(session)  # the caller's session must not change
     drafts = session.own.get("drafter") or session.settings["draft"] and session.draft_model()
     methods = [method for method in LOOPS if method != "speculative" or drafts]
     for row in rows:
         runs: dict[str, list[Row]] = {method: [] for method in methods}
-        for method in methods * (1 + N_ROUNDS):  # in turns: a slow moment affects all methods
+        for method in methods * N_ROUNDS:  # in turns, so that a slow moment affects all methods
             session.settings = resolve(session.given | {"method": method}, session.config)
             runs[method].append(run := dataclasses.replace(row))
             for _ in session.loop(run):
@@ -97,27 +91,24 @@ def compare(session: Session, rows: list[Row]) -> None:
                     break
             run.feed(is_end=True)
         print(f"{visible(repr(row.prompt))}:\n" * (len(rows) > 1) + HEADING)
+        sampled = session.settings["temperature"] != 0
+        speeds = {m: median(r.tokens_per_second or 0 for r in runs[m][1:]) for m in methods}
         for method in methods:
-            print(
-                compare_line(method, runs[method], runs["naive"], session.settings["temperature"])
-            )
-        if session.settings["temperature"]:
+            run, drafter = runs[method][-1], runs[method][-1].drafter
+            if not (speeds[method] and speeds["naive"]):
+                print(f"{method:<12} no tokens: the context is full")
+                continue
+            ratio = speeds[method] / speeds["naive"]
+            ids = "as naive" if run.ids == runs["naive"][-1].ids else "DIFFERENT"
+            if method == "beam" or drafter and sampled:
+                ids = "likeliest" if method == "beam" else "sampled"
+            per_pass = drafter.tokens_per_pass if drafter else 1
+            accepted = f"{drafter.acceptance:.0%}" if drafter else "-"
+            line = f"{method:<12}{speeds[method]:>8.1f} {ratio:>8.2f} {bar(ratio):<10}"
+            line += f"{run.seconds_to_first_token:>9.3f}{per_pass:>9.2f}{accepted:>9}"
+            print(f"{line}  {ids}")
+        if sampled:
             print_figures(f"(seed {row.seed})")
-
-
-def compare_line(method: str, rows: list[Row], naive: list[Row], sampled: bool) -> str:
-    """Return a method's line in the table. Its speed is the median of the rounds after warm-up."""
-    row, drafter = rows[-1], rows[-1].drafter
-    if not (row.times and naive[-1].times):
-        return f"{method:<12} no tokens: the context is full"
-    speed, plain = (median(r.tokens_per_second or 0 for r in x[1:]) for x in (rows, naive))
-    ids = "as naive" if row.ids == naive[-1].ids else "DIFFERENT"
-    if method == "beam" or drafter and sampled:
-        ids = "likeliest" if method == "beam" else "sampled"
-    per_pass = drafter.tokens_per_pass if drafter else 1
-    accepted = f"{drafter.acceptance:.0%}" if drafter else "-"
-    line = f"{method:<12}{speed:>8.1f} {speed / plain:>8.2f} {bar(speed / plain):<10}"
-    return f"{line}{row.seconds_to_first_token:>9.3f}{per_pass:>9.2f}{accepted:>9}  {ids}"
 
 
 def print_scores(session: Session, prompts: list[str]) -> None:
