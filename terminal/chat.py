@@ -1,16 +1,12 @@
 """A conversation, which the checkpoint's own chat template turns into a single text."""
 
-import json
 import re
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from loading.config import read_json
 from loading.errors import UserError, explained
-
-NAMES = "bos_token eos_token unk_token sep_token pad_token cls_token mask_token".split()
 
 
 class Conversation:
@@ -27,7 +23,7 @@ class Conversation:
         if not template:
             other = "HuggingFaceTB/SmolLM2-135M-Instruct"
             raise UserError(f"this model has no chat template: use a model such as {other}")
-        names = {name: config[name] for name in NAMES if config.get(name)}
+        names = {name: token for name, token in config.items() if name.endswith("_token") and token}
         self.names = {k: v["content"] if isinstance(v, dict) else v for k, v in names.items()}
         self.tokenizer, self.template, self.messages = tokenizer, template, list[dict]()
         end = tokenizer.special.get(self.names.get("eos_token"))
@@ -37,25 +33,19 @@ class Conversation:
 
     def add(self, role: str, text: str) -> None:
         """Add a turn. In what a user typed, a zero-width space makes special tokens plain text."""
-        if role != "assistant":
-            names = sorted(self.tokenizer.special, key=len, reverse=True)
-            special = "|".join(map(re.escape, names)) or "(?!)"
-            text = re.sub(special, lambda name: f"{name[0][0]}\u200b{name[0][1:]}", text)
+        for name in self.tokenizer.special if role != "assistant" else ():
+            text = text.replace(name, f"{name[0]}\u200b{name[1:]}")
         self.messages.append({"role": role, "content": text})
 
     def ask(self, text: str) -> list[int]:
         """Return the ids that the model continues: all turns so far, then the user's text."""
         from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-        def raise_exception(message):
-            raise ValueError(message)
-
         jinja = ImmutableSandboxedEnvironment(
             trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
         )
-        jinja.filters["tojson"] = partial(json.dumps, ensure_ascii=False)  # Jinja's is for HTML
         names = self.names | dict(add_generation_prompt=True, tools=None, documents=None)
-        names |= dict(raise_exception=raise_exception, strftime_now=datetime.now().strftime)
+        names["strftime_now"] = datetime.now().strftime
         # {% generation %} marks the answers, for training: any block will do.
         template = re.sub(r"({%[-+]?\s*(?:end)?)generation\b", r"\1with", self.template)
         self.add("user", text)

@@ -12,7 +12,7 @@ from decoding.beam import beam_search
 from decoding.drafters import Checked, DraftModel, Measured, NGramStore, PromptLookup
 from generate import begin, cached, naive
 from speculative import speculative
-from terminal.row import Row, until_stop
+from terminal.row import Row
 
 
 def with_cache(session: Any, row: Row) -> Iterator[int]:
@@ -29,24 +29,14 @@ def drafting(session: Any, row: Row) -> Iterator[int]:
 
 
 def search(session: Any, row: Row) -> Iterator[int]:
-    """Run beam search, and yield the best beam's ids. Add all beams to row.beams."""
-    sequence = row.sequence
-
-    def read(ids):  # new ids -> those that are no stop ids, their text, whether a stop text ends it
-        plain = [token for token in ids if token not in sequence.stop_ids]
-        return plain, *until_stop(session.tokenizer.decode(plain), row.stops, more=False)
-
+    """Run beam search, and yield the best beam's ids."""
+    settings, sequence = session.settings, row.sequence
     if sequence.running:
-        how = {name: session.settings[name] for name in ("length_penalty", "early_stopping")}
-        how |= dict(width=session.settings["beams"], n_return=session.settings["return"])
-        how |= dict(
-            filters=sequence.sampler.filters, trace=row.steps, ends=lambda ids: read(ids)[2]
-        )
-        found = beam_search(sequence.model, sequence.ids, sequence.n_left, **how)
-        for beam in found:
-            ids, text, _ = read(beam.ids)
-            row.beams.append(beam._asdict() | {"ids": ids, "text": text})
-        for token in found[0].ids:
+        how = {name: settings[name] for name in ("length_penalty", "early_stopping")}
+        how |= dict(width=settings["beams"], filters=sequence.sampler.filters, trace=row.steps)
+        how["ends"] = lambda ids: any(stop in session.tokenizer.decode(ids) for stop in row.stops)
+        [best] = beam_search(sequence.model, sequence.ids, sequence.n_left, **how)
+        for token in best.ids:
             if sequence.running:
                 yield sequence.append(token)
 

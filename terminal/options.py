@@ -29,7 +29,7 @@ OFF = """bad_words_ids begin_suppress_tokens constraints diversity_penalty dola_
 # Option -> the only methods to which it applies.
 DRAWING = [name for name in LOOPS if name != "beam"]
 ONLY_FOR: dict[str, Any] = dict.fromkeys(SAMPLING, DRAWING)
-ONLY_FOR |= dict.fromkeys(("beams", "length_penalty", "return"), ["beam"])
+ONLY_FOR |= dict.fromkeys(("beams", "length_penalty"), ["beam"])
 ONLY_FOR |= dict(draft=["speculative"], drafter=["speculative"], gamma=DRAFTERS, loop=["cached"])
 
 
@@ -71,7 +71,6 @@ OPTIONS = {
         ("loop", OWN, "cached: your own loop, (model, sequence) -> tokens"),
         ("beams", number("B", int), "beam: the number of beams; default 4"),
         ("length_penalty", number("A", float), "beam: score log P / length**A; default 1"),
-        ("return", number("K", int), "beam: print the K best texts; default 1"),
         ("draft", dict(metavar="MODEL"), "speculative: the model that proposes tokens"),
         ("drafter", OWN, "speculative: your own drafter, instead of a model"),
         ("gamma", number("G", int), "drafting: at most G drafts per pass; default 4"),
@@ -91,7 +90,7 @@ GENERATING = sum(SOME, [])
 # The settings, unless the user or the checkpoint gives a value.
 DEFAULTS: dict[str, Any] = dict.fromkeys(GENERAL + GENERATING)
 DEFAULTS |= dict(model="stories", method="cached", tokens=100, min_length=0, stop=[], filter=[])
-DEFAULTS |= {"gamma": 4, "beams": 4, "length_penalty": 1.0, "early_stopping": False, "return": 1}
+DEFAULTS |= dict(gamma=4, beams=4, length_penalty=1.0, early_stopping=False)
 
 
 def parse(words: list[str]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 class Row:
     """A prompt, and after `begin` its sequence and its text. opening: what to print before the
     text; source: the prompt's ids, if an encoder-decoder reads them; n_printed: how much of the
-    text has been printed; drafter: a Measured drafter; beams, steps: beam search's texts, steps."""
+    text has been printed; drafter: a Measured drafter; steps: those of beam search."""
 
     prompt: str
     prompt_ids: list[int]
@@ -23,7 +23,7 @@ class Row:
         self.drafter: Any = None
         self.source, self.text, self.started = list[int](), "", 0.0
         self.n_printed: int | None = None  # not even the opening
-        self.beams, self.steps = list[dict](), list[list]()
+        self.steps: list = []
 
     def begin(self, sequence: Any, stream: Any, stops: list[str]) -> None:
         """Begin a sequence, or continue the earlier one after its last id."""

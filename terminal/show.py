@@ -70,7 +70,7 @@ class Text:
     def end(self, row: Row) -> None:
         """Print the rest of a complete row, and its statistics."""
         self.show(row)
-        print(*["", *(visible(row.opening + beam["text"]) for beam in row.beams[1:])], sep="\n")
+        print(flush=True)
         many = len(self.rows) > 1
         print_figures(statistics_line(self.session, row, many))
         if many and row is self.rows[-1] and (times := [t for row in self.rows for t in row.times]):
@@ -92,7 +92,6 @@ class Json(Text):
         result |= dict(seconds_to_first_token=row.seconds_to_first_token)
         result |= dict(tokens_per_second=row.tokens_per_second, model=self.session.name)
         result |= dict(method=self.session.settings["method"], seed=row.seed if sampled else None)
-        result |= dict(beams=row.beams) if row.beams else {}
         if drafter:
             names = "drafted tested accepted acceptance tokens_per_pass expected_tokens_per_pass"
             result["speculation"] = {name: getattr(drafter, name) for name in names.split()}

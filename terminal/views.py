@@ -43,8 +43,8 @@ class Explained(Text):
             self.cache = row.sequence.model.new_cache()
             print(f"{visible(repr(row.prompt))}:\n" * (len(self.rows) > 1), end="")
             print(BEAMS if self.session.settings["method"] == "beam" else STEPS)
-            for n, beam in ((n, beam) for n, step in enumerate(row.steps, 1) for beam in step):
-                if beam.status != "dropped":
+            for n, step in enumerate(row.steps, 1):
+                for beam in [beam for beam in step if beam.status != "dropped"]:
                     start = f"{n:5}{beam.log_probability:8.2f}  {beam.status:<8}  "
                     print(start + self.label(*beam.ids)[len(start) - WIDTH :])  # the text's end
         first, row.n_printed = row.n_printed or 0, len(row.sequence.new_ids)
