@@ -8,7 +8,7 @@ from loading.errors import UserError
 from terminal import options, views
 from terminal.session import Session
 from terminal.shell import interact
-from terminal.show import Json, Text, print_figures
+from terminal.show import Json, Text
 
 
 def run(words: list[str], session: Any = None, rows: Any = ()) -> None:
@@ -46,5 +46,5 @@ def read_prompts(given: dict) -> list[str]:
     if not given["prompts"] and sys.stdin.isatty():
         raise UserError('a PROMPT is missing, such as "Once upon a time"')
     if given.keys() == {"prompts"}:
-        print_figures("(stories, a very small model; --model gpt2 downloads GPT-2 itself)")
+        print("(stories, a very small model; --model gpt2 downloads GPT-2 itself)", file=sys.stderr)
     return [sys.stdin.read().removesuffix("\n") if p == "-" else p for p in prompts]

@@ -113,7 +113,8 @@ def check(given: dict, method: str) -> None:
     """Raise UserError if the given options contradict each other or do not apply to the method."""
     views = [flag(view) for view in VIEWS if view in given]
     idle = [flag(name) for name in GENERATING if name in given]
-    n_prompts = len(given["prompts"])
+    n_prompts, is_all = len(given["prompts"]), not method or "compare" in given
+    misplaced = [flag(name) for name in ONLY_FOR if name in given and method not in ONLY_FOR[name]]
     for nonsense, message in [
         (len(views) > 1, f"give only one of {', '.join(views)}"),
         ({"draft", "drafter"} <= given.keys(), "give only one of --draft, --drafter"),
@@ -122,13 +123,10 @@ def check(given: dict, method: str) -> None:
         ("html" in given and n_prompts != 1, "--html takes exactly one PROMPT"),
         ("live" in given and "html" not in given, "--live needs --html"),
         ("json" in given and given.keys() & {"explain", "compare"}, "this view has no --json"),
+        (misplaced and not is_all, f"{', '.join(misplaced)}: not for --method {method}"),
     ]:
         if nonsense:
             raise UserError(message)
-    for name, methods in ONLY_FOR.items():
-        if method not in ("", *methods) and name in given and "compare" not in given:
-            its = f", but for {' or '.join(methods)}" if len(methods) < 4 else ""
-            raise UserError(f"{flag(name)} is not for --method {method}{its}")
 
 
 def flag(name: str) -> str:

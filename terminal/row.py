@@ -49,10 +49,13 @@ class Row:
                 self.decoded += self.stream.feed(token)
         if not (more or self.ended):
             self.decoded += self.stream.finish()
-        self.text, stopped = until_stop(self.decoded, self.stops, more)
-        self.ended = self.ended or stopped or not more
-        if stopped:
+        text, stops = self.decoded, self.stops
+        if found := [text.index(stop) for stop in stops if stop in text]:
             self.sequence.finish("stop")
+        # If more text may follow, hold back an ending that could become a stop text.
+        held = [n for stop in stops for n in range(len(stop)) if more and text.endswith(stop[:n])]
+        self.text = text[: min(found, default=len(text) - max(held, default=0))]
+        self.ended = self.ended or bool(found) or not more
 
     @property
     def ids(self) -> list[int]:
@@ -68,12 +71,3 @@ class Row:
     def tokens_per_second(self) -> float | None:
         """Return the average speed over the whole text, including prefill."""
         return len(self.times) / max(self.times[-1] - self.started, 1e-9) if self.times else None
-
-
-def until_stop(text: str, stops: list[str], more: bool) -> tuple[str, bool]:
-    """Return the text before the first stop text, and whether there is one. If more text may follow
-    (`more`), leave out an ending that could become a stop text."""
-    if found := [text.index(stop) for stop in stops if stop in text]:
-        return text[: min(found)], True
-    held = (n for stop in stops for n in range(len(stop)) if more and text.endswith(stop[:n]))
-    return text[: len(text) - max(held, default=0)], False

@@ -7,7 +7,7 @@ import secrets
 import sys
 import time
 from collections.abc import Callable, Iterator
-from functools import lru_cache, partial
+from functools import lru_cache
 from string import printable
 from typing import Any
 
@@ -39,8 +39,7 @@ class Session:
 
     def __init__(self, given: dict):
         self.name = name = given.get("model", "stories")
-        load = part("model", name) if ".py:" in name else partial(utils.load, name)
-        self.tokenizer, self.model = load()
+        self.tokenizer, self.model = part("model", name)() if ".py:" in name else utils.load(name)
         if given.keys() & {"source_lang", "target_lang"}:
             codes = given.get("source_lang", "en_XX"), given.get("target_lang")
             set_languages(self.tokenizer, self.model, *codes)
@@ -68,24 +67,14 @@ class Session:
         own = {k: part(k, given[k], **names) for k in ("loop", "drafter") if k in given}
         self.filters, self.own, self.given, self.settings = filters, own, given, settings
 
-    def encode(self, prompt: str) -> list[int]:
-        """Return a prompt's ids. In a chat they begin with the earlier turns."""
-        end = self.tokenizer.end_of_text
-        if self.chat:
-            return self.chat.ask(prompt)
-        return self.tokenizer.encode(prompt) or [end] * (end is not None)
-
     def rows(self, prompts: list[str]) -> list[Row]:
-        """Return the row of each prompt."""
-        rows, seed, n_ctx = [], self.settings["seed"], self.model.n_ctx
+        """Encode prompts. In a chat, a prompt follows the earlier turns."""
+        rows, end, seed = [], self.tokenizer.end_of_text, self.settings["seed"]
         seed = secrets.randbits(32) if seed is None else seed
         for number, prompt in enumerate(map(as_unicode, prompts)):
-            ids, opening = self.encode(prompt), "" if self.chat else prompt
-            if len(ids) > n_ctx:
-                remedy = "/reset begins a new conversation" if self.chat else "shorten the prompt"
-                found = f"{prompt[:20]!r}... has {len(ids)} tokens"
-                raise UserError(f"{found}, but the model takes {n_ctx}: {remedy}")
-            rows.append(Row(prompt, ids, opening, number, seed + number))
+            ids = self.chat.ask(prompt) if self.chat else self.tokenizer.encode(prompt)
+            ids = ids or [end] * (end is not None)
+            rows.append(Row(prompt, ids, "" if self.chat else prompt, number, seed + number))
         return rows
 
     def start(self, row: Row, generator: Callable = lambda seed: seed) -> Sequence:
@@ -96,7 +85,7 @@ class Session:
             self.draft_model()  # load it before the clock starts
         row.started = time.perf_counter()
         model, ids = begin(self.model, row.prompt_ids)
-        if ids != row.prompt_ids:  # the model has read the prompt: the text begins without it
+        if model is not self.model:  # it has read the prompt: the text begins without it
             row.source, row.opening = row.prompt_ids, ""
         n_prompt, rng = len(ids), generator(row.seed)
         if row.sequence:

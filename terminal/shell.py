@@ -12,7 +12,6 @@ from decoding.drafters import common_prefix
 from loading.errors import UserError
 from terminal import options
 from terminal.cli import report
-from terminal.row import Row
 from terminal.session import Session
 from terminal.show import visible
 
@@ -41,29 +40,22 @@ class Shell:
         """Continue a prompt. An empty line continues the last text."""
         session, last = self.session, self.row
         if line.strip():
-            [row] = session.rows([line])
+            [self.row] = session.rows([line])
             if session.chat and last and last.cache:  # it contains the earlier turns
-                row.cache = last.cache
-                row.cache.cut(common_prefix(last.sequence.ids, row.prompt_ids))
+                self.row.cache = last.cache
+                self.row.cache.cut(common_prefix(last.sequence.ids, self.row.prompt_ids))
         elif last is None or last.source or session.chat:
             return
-        elif last.sequence.stop_reason == "eos":
+        elif last.sequence and last.sequence.stop_reason == "eos":
             return print("(the text has ended: type a new one)")
         else:
-            session.start(row := last)
+            session.start(last)
         try:
-            self.show(row)
+            self.run(["--", self.row.prompt], session, [self.row])
         finally:
-            if session.chat and row.sequence and row.sequence.new_ids:  # at least part of an answer
-                session.chat.add("user", row.prompt)
-                session.chat.add("assistant", row.text)
-
-    def show(self, row: Row, *words: str) -> None:
-        """Generate a row's text. words: an option of the command line, such as --explain."""
-        try:
-            self.run([*words, "--", row.prompt], self.session, [row])
-        finally:
-            self.row = row if row.sequence else self.row
+            if session.chat and self.row.sequence and self.row.sequence.new_ids:
+                session.chat.add("user", self.row.prompt)
+                session.chat.add("assistant", self.row.text)
 
     def command(self, name: str, value: str) -> None:
         """Run /NAME VALUE."""
@@ -73,11 +65,10 @@ class Shell:
             raise UserError(f"/{name}: there is no text yet")
         if name == "score":
             self.run(["--score", "--", value], self.session)
-        elif name == "html":
-            self.show(dataclasses.replace(self.row), "--html", value)
         elif name in VIEWS:
-            rows = self.session.rows([value]) if value else [dataclasses.replace(self.row)]
-            self.show(*rows, f"--{name}")
+            file, prompt = ([value], "") if name == "html" else ([], value)
+            [self.row] = self.session.rows([prompt]) if prompt else [dataclasses.replace(self.row)]
+            self.run([f"--{name}", *file, "--", self.row.prompt], self.session, [self.row])
         elif name == "reset":
             self.session, self.row = Session(self.first), None
         elif name == "help":

@@ -2,34 +2,19 @@
 
 import contextlib
 import json
-import os
-import re
 import sys
 from collections.abc import Iterator
 from typing import Any
+from unicodedata import category
 
 from terminal.row import Row
 from terminal.session import Session
 
-# Characters that control the terminal or the direction of the text, except \n and \t.
-CONTROLS = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-
 
 def visible(text: str) -> str:
-    """Replace control characters with escapes such as \\x1b, if the text goes to a terminal."""
-    shown = CONTROLS.sub(lambda found: ascii(found[0])[1:-1], text)
-    return shown if sys.stdout.isatty() else text
-
-
-def bold(text: str) -> str:
-    """Make a text bold in a terminal, except if NO_COLOR is set (https://no-color.org)."""
-    plain = os.environ.get("NO_COLOR") or not sys.stdout.isatty()
-    return text if plain or not text else f"\x1b[1m{text}\x1b[0m"
-
-
-def print_figures(line: str) -> None:
-    """Print a line of statistics, or a note, to stderr."""
-    print(line, file=sys.stderr)
+    """In a terminal, show the characters that control it or the direction of the text as \\x1b."""
+    kinds = {c: category(c) for c in text if sys.stdout.isatty() and c not in "\n\t\u200c\u200d"}
+    return "".join(ascii(c)[1:-1] if kinds.get(c) in ("Cc", "Cf") else c for c in text)
 
 
 class Text:
@@ -59,7 +44,7 @@ class Text:
             n = len(self.rows)
             print(f"[{row.number + 1}/{n}]\n" * (n > 1) + visible(row.opening), end="")
         text, row.n_printed = row.text[row.n_printed or 0 :], len(row.text)
-        print(bold(visible(text)), end="", flush=True)
+        print(visible(text), end="", flush=True)
 
     def finish(self, row: Row) -> None:
         """Print a row whose loop has ended."""
@@ -72,11 +57,11 @@ class Text:
         self.show(row)
         print(flush=True)
         many = len(self.rows) > 1
-        print_figures(statistics_line(self.session, row, many))
+        print(statistics_line(self.session, row, many), file=sys.stderr)
         if many and row is self.rows[-1] and (times := [t for row in self.rows for t in row.times]):
             seconds = max(max(times) - min(row.started for row in self.rows), 1e-9)
             speed = f"{len(times)} tokens in {seconds:.3f} s: {len(times) / seconds:.0f} tokens/s"
-            print_figures(f"({len(self.rows)} texts, {speed})")
+            print(f"({len(self.rows)} texts, {speed})", file=sys.stderr)
 
 
 class Json(Text):
@@ -104,7 +89,7 @@ def statistics_line(session: Session, row: Row, batch: bool) -> str:
     ends = {"eos": "end of text", "stop": "a stop text", "length": "the length asked for"}
     ends["context"] = f"the end of the context, {session.model.n_ctx} tokens"
     reason, drafter = row.sequence.stop_reason or "its loop", row.drafter
-    parts = [n_tokens(row.ids)]
+    parts = [f"{len(row.ids)} token{'s' * (len(row.ids) != 1)}"]
     if row.times and not batch:
         parts.append(f"{row.seconds_to_first_token:.3f} s to the first")
         parts.append(f"{row.tokens_per_second:.0f} tokens/s")
@@ -114,7 +99,3 @@ def statistics_line(session: Session, row: Row, batch: bool) -> str:
     if session.settings["temperature"] != 0:
         parts.append(f"seed {row.seed}")
     return f"({', '.join(parts)}; ended by {ends.get(reason, reason)})"
-
-
-def n_tokens(ids: list) -> str:
-    return f"{len(ids)} token{'s' * (len(ids) != 1)}"

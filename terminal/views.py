@@ -6,6 +6,7 @@ import dataclasses
 import json
 import math
 import shutil
+import sys
 from collections.abc import Iterator
 from statistics import median
 
@@ -22,7 +23,7 @@ from terminal.loops import LOOPS
 from terminal.options import resolve
 from terminal.row import Row
 from terminal.session import Session
-from terminal.show import Text, n_tokens, print_figures, visible
+from terminal.show import Text, visible
 
 STEPS = """model: P of the token; drawn: P after temperature and filters, if different;
 bits: how unsure the model was (the entropy); others: other likely tokens
@@ -108,7 +109,7 @@ def compare(session: Session, rows: list[Row]) -> None:
             line += f"{run.seconds_to_first_token:>9.3f}{per_pass:>9.2f}{accepted:>9}"
             print(f"{line}  {ids}")
         if sampled:
-            print_figures(f"(seed {row.seed})")
+            print(f"(seed {row.seed})", file=sys.stderr)
 
 
 def print_scores(session: Session, prompts: list[str]) -> None:
@@ -123,16 +124,16 @@ def print_scores(session: Session, prompts: list[str]) -> None:
         for token, logprob in zip(result["ids"], result["logprobs"]):
             bits = -logprob / math.log(2)
             print(f"{bits:8.2f}  {bar(bits):<10}  {page.label(session.tokenizer, token)!r}")
-        print(f"{-result['total'] / math.log(2):8.2f}  in {n_tokens(result['ids'])};", end=" ")
+        n = len(result["ids"])
+        print(f"{-result['total'] / math.log(2):8.2f}  in {n} token{'s' * (n != 1)};", end=" ")
         print(f"{result['bits_per_byte']:.4f} per byte; perplexity {result['perplexity']:.2f}")
 
 
 def scored(session: Session, text: str) -> dict:
     """Score a text; in a chat or with an encoder-decoder, only its part after =>."""
     source, _, target = text.partition(" => ")
-    prompt_ids = session.encode(source)
-    model, ids = begin(session.model, prompt_ids)
-    if ids == prompt_ids and not session.chat:
+    model, ids = begin(session.model, session.rows([source])[0].prompt_ids)
+    if model is session.model and not session.chat:  # it has not read the source: see `begin`
         return score(session.tokenizer, model, text)
     if not target:
         raise UserError("an encoder-decoder or --chat scores 'SOURCE => TARGET'")
@@ -154,7 +155,7 @@ def page_for(session: Session, row: Row, file: str, is_live: bool) -> Iterator[N
     with writing(file, session.tokenizer, sequence, row.source, row.steps, settings, model):
         yield
     if not session.settings["json"]:
-        print_figures(f"({file} is written: open it in a browser)")
+        print(f"({file} is written: open it in a browser)", file=sys.stderr)
 
 
 def bar(tenths: float) -> str:
