@@ -39,7 +39,7 @@ class Guided:
         """Return the Pair for a prompt, a list of ids. Its texts begin with pair.start_ids."""
         without: Any
         model, start = begin(self.model, prompt)
-        if start == prompt:  # the text begins with the prompt, which only one of the two sees
+        if model is self.model:  # the text begins with the prompt, which only one of the two sees
             without = WithoutPrompt(model, len(prompt) - 1)
         else:
             without, _ = begin(self.model, self.empty)

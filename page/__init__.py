@@ -38,11 +38,11 @@ def show(tokenizer, model, prompt: str, n: int = 40, seed: int = 0, loop=cached,
     from IPython.display import HTML  # imported here, because only notebooks have it
 
     prompt_ids = tokenizer.encode(prompt)
-    model, start = begin(model, prompt_ids)
-    source = () if start == prompt_ids else prompt_ids
-    sequence = Sequence(model, start, n, make_sampler(**settings), die(seed))
+    runs, start = begin(model, prompt_ids)
+    source = () if runs is model else prompt_ids
+    sequence = Sequence(runs, start, n, make_sampler(**settings), die(seed))
     with watching(sequence) as run:
-        list(loop(model, sequence))
+        list(loop(runs, sequence))
     page = html(record(tokenizer, sequence, run, source, (), settings | {"seed": seed}))
     return HTML(f'<div><iframe srcdoc="{escape(page)}" width="100%" height="900"></iframe></div>')
 

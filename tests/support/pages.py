@@ -21,14 +21,14 @@ def recorded(tokenizer, model, text, n=12, loop=cached, seed=1, named=None, **se
     """Continue a prompt and return the data of the page, as made by page.record. named: what the
     command line tells the page, besides the sampler's settings."""
     ids = tokenizer.encode(text)
-    model, start = begin(model, ids)
+    runs, start = begin(model, ids)
     sampler, steps = make_sampler(**settings), []
-    sequence = Sequence(model, start, n, sampler, page.die(seed))
+    sequence = Sequence(runs, start, n, sampler, page.die(seed))
     with page.watching(sequence) as run:
-        for _ in loop(model, sequence, *[steps] * (loop is searched)):
+        for _ in loop(runs, sequence, *[steps] * (loop is searched)):
             pass
     settings = settings | {"seed": seed} | (named or {})
-    return page.record(tokenizer, sequence, run, () if start == ids else ids, steps, settings)
+    return page.record(tokenizer, sequence, run, () if runs is model else ids, steps, settings)
 
 
 def searched(model, sequence, steps):
