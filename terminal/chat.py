@@ -41,11 +41,14 @@ class Conversation:
         """Return the ids that the model continues: all turns so far, then the user's text."""
         from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+        def raise_exception(message):
+            raise ValueError(message)
+
         jinja = ImmutableSandboxedEnvironment(
             trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
         )
         names = self.names | dict(add_generation_prompt=True, tools=None, documents=None)
-        names["strftime_now"] = datetime.now().strftime
+        names |= dict(raise_exception=raise_exception, strftime_now=datetime.now().strftime)
         # {% generation %} marks the answers, for training: any block will do.
         template = re.sub(r"({%[-+]?\s*(?:end)?)generation\b", r"\1with", self.template)
         self.add("user", text)

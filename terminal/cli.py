@@ -7,9 +7,6 @@ import bdb
 import io
 import os
 import sys
-import traceback
-
-FIRST = "numpy regex safetensors threadpoolctl"  # every command needs these libraries
 
 
 def main(argv=None):
@@ -17,13 +14,13 @@ def main(argv=None):
     if sys.hexversion < 0x30A0000:
         version = sys.version.split()[0]
         raise SystemExit("generate.py: tokenwise needs Python 3.10 or newer, not this " + version)
+    from terminal.plugin import report
+
     if None in (sys.stdin, sys.stdout):
         raise SystemExit("generate.py: standard input or output is closed")
     for stream in sys.stdout, sys.stderr:
         if isinstance(stream, io.TextIOWrapper):  # '?' for what a terminal cannot display
             stream.reconfigure(errors="replace")
-    if isinstance(sys.stdin, io.TextIOWrapper) and not sys.stdin.isatty():
-        sys.stdin.reconfigure(encoding="utf-8-sig", errors="strict")
     try:
         import numpy as np
 
@@ -42,21 +39,3 @@ def main(argv=None):
         report(error, "generate.py: ")
         return 1
     return 0
-
-
-def report(error, before=""):
-    """Print an error in one line. Print Python's traceback if nobody foresaw the error, or if it
-    arose in the user's own part: a file or expression that plugin.py runs."""
-    from loading.errors import UserError
-
-    frames = traceback.walk_tb(error.__traceback__)
-    is_own = any(frame.f_globals.get("__name__") == "own_part" for frame, _ in frames)
-    foreseen = isinstance(error, ValueError | OSError | MemoryError) and not is_own
-    message = str(error) or type(error).__name__
-    if isinstance(error, ModuleNotFoundError) and not is_own:
-        libraries = FIRST if error.name in FIRST.split() else error.name
-        uv = "with uv, `uv run python generate.py ...` installs everything"
-        message = f"{error.name} is not installed: pip install {libraries}; {uv}"
-    elif not (foreseen or isinstance(error, UserError)):
-        return traceback.print_exception(error)
-    print(f"{before}{UserError(message)}", file=sys.stderr)

@@ -20,11 +20,11 @@ CONFIG |= dict(early_stopping="early_stopping")  # no option has this name
 TOTALS = dict(tokens="max_length", min_length="min_length")  # these count the prompt, too
 
 # Settings of a checkpoint that are not supported. None, 0, 1 and [] change no text.
-OFF = """bad_words_ids begin_suppress_tokens constraints diversity_penalty dola_layers
-    encoder_no_repeat_ngram_size encoder_repetition_penalty epsilon_cutoff eta_cutoff
-    exponential_decay_length_penalty force_words_ids guidance_scale max_time num_beam_groups
-    num_return_sequences penalty_alpha remove_invalid_values renormalize_logits sequence_bias
-    stop_strings suppress_tokens token_healing top_h typical_p watermarking_config""".split()
+OFF = """suppress_tokens begin_suppress_tokens bad_words_ids force_words_ids constraints
+    sequence_bias stop_strings max_time exponential_decay_length_penalty top_h typical_p
+    encoder_no_repeat_ngram_size encoder_repetition_penalty epsilon_cutoff eta_cutoff guidance_scale
+    penalty_alpha dola_layers watermarking_config num_beam_groups diversity_penalty token_healing
+    num_return_sequences renormalize_logits remove_invalid_values""".split()
 
 # Option -> the only methods to which it applies.
 DRAWING = [name for name in LOOPS if name != "beam"]
@@ -61,7 +61,7 @@ OPTIONS = {
         ("seed", number("S", int), "default: a different one each time; prompt i uses S + i"),
         ("temperature", number("T", float), "default: greedy, or 1 with --top-k, ..."),
         ("top_k", number("K", int), "draw from the K most probable tokens"),
-        ("top_p", number("P", float), "draw from the fewest top tokens that sum to P"),
+        ("top_p", number("P", float), "draw from the fewest top tokens that sum to P; 0: all"),
         ("min_p", number("P", float), "drop tokens below P times the best probability"),
         ("repetition_penalty", number("R", float), "penalise repeats; 1: no penalty"),
         ("no_repeat_ngram", number("N", int), "never the same N tokens in a row twice"),

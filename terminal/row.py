@@ -16,12 +16,14 @@ class Row:
     opening: str
     number: int
     seed: int
+    n_earlier: int = 0  # how many tokens of the text are older than its newest part
 
     def __post_init__(self):
         self.sequence: Any = None
         self.cache: Any = None
         self.drafter: Any = None
         self.source, self.text, self.started = list[int](), "", 0.0
+        self.times, self.ended = list[float](), False
         self.n_printed: int | None = None  # not even the opening
         self.steps: list = []
 

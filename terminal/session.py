@@ -2,7 +2,6 @@
 
 import contextlib
 import copy
-import runpy
 import secrets
 import sys
 import time
@@ -26,6 +25,7 @@ from loading.seq2seq import set_languages
 from terminal.chat import Conversation
 from terminal.loops import LOOPS
 from terminal.options import OFF, check, resolve
+from terminal.plugin import part
 from terminal.row import Row
 
 MAX_ROWS = 16  # how many texts run at once
@@ -90,8 +90,10 @@ class Session:
         n_prompt, rng = len(ids), generator(row.seed)
         if row.sequence:
             ids, rng = row.sequence.ids, row.sequence.rng
+            row.n_earlier = len(ids) - n_prompt
         n, least = settings["tokens"], settings["min_length"]
-        n = max(1, config["max_length"] - len(ids)) if n is None else n
+        n = max(1, config["max_length"] - n_prompt) if n is None else n
+        n += n_prompt + row.n_earlier - len(ids)
         least = config["min_length"] if least is None else n_prompt + least
         first = [samplers.min_length(least, model.stop_ids)]
         last = [own(n_prompt=n_prompt) for own in self.filters]
@@ -124,14 +126,3 @@ class Session:
         if draft.n_vocab != self.model.n_vocab or not same:
             raise UserError(f"the draft model {name} and the model must share one vocabulary")
         return draft
-
-
-def part(option: str, where: str, **offered: Any) -> Callable[..., Any]:
-    """Return a user's part, which `where` names as "FILE.py:EXPRESSION": a function that evaluates
-    the expression with the file's names, those `offered`, and its arguments."""
-    file, _, expression = where.partition(".py:")
-    if not expression:
-        raise UserError(f"--{option} {where}: the form is FILE.py:EXPRESSION")
-    code = compile(expression, f"--{option} {where}", "eval")  # a traceback shows this as the file
-    names = runpy.run_path(file + ".py", run_name="own_part") | offered  # cli.report: "own_part"
-    return lambda **more: eval(code, names | more)

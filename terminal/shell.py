@@ -11,7 +11,7 @@ from typing import Any
 from decoding.drafters import common_prefix
 from loading.errors import UserError
 from terminal import options
-from terminal.cli import report
+from terminal.plugin import report
 from terminal.session import Session
 from terminal.show import visible
 

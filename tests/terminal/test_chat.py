@@ -107,22 +107,20 @@ def test_a_template_may_be_a_file_or_one_of_several(folder, tmp_path):
 
 
 def test_a_template_finds_what_transformers_offers(tmp_path):
-    """SmolLM3's template needs the first two. tojson does not escape < as HTML does."""
+    """SmolLM3's template needs the first two."""
     template = """{{ strftime_now("%Y") }}
-    {%- for message in messages %}{%- generation %}{% set x = 1 %}{{ message|tojson }}
+    {%- for message in messages %}{%- generation %}{% set x = 1 %}{{ message.content }}
     {%- endgeneration %}{% endfor %}{{ x }}|{{ pad_token }}
     {%- if tools is none and documents is none and bos_token is not defined %}|ok{% endif %}"""
     write_chat(tmp_path, chat_template=template, pad_token={"content": "<p>"})
     tokenizer, _ = utils.load(tmp_path)
     found = tokenizer.decode(Conversation(tokenizer, tmp_path).ask("a<b> é"))
-    assert found == f'{date.today().year}{{"role": "user", "content": "a<b> é"}}|<p>|ok'
+    assert found == f"{date.today().year}a<b> é|<p>|ok"
 
 
 @pytest.mark.parametrize(
     ("config", "says"),
     [
-        ({"chat_template": [{"template": "x"}]}, "is damaged: .*; fetch it again"),
-        ({"eos_token": ["x"]}, "is damaged: .*; fetch it again"),
         ({"chat_template": "{{ raise_exception('Only users!') }}"}, "Only users"),
         ({"chat_template": "{{ ''.__class__.__mro__[1].__subclasses__() }}"}, "unsafe"),
         ({"chat_template": "{% for message in messages %}"}, "end of template"),
@@ -174,7 +172,7 @@ def test_turns_and_the_cache_are_kept(console, folder, tmp_path, passes, stopped
         ids = chat.ask(line)
         expected = [64, 65] if stopped else list(generate(model, ids, 9))
         text = tokenizer.decode(expected)
-        assert answer.startswith(text + ("\n(stopped)" if stopped else "\n(9 tokens"))
+        assert answer.startswith(text + ("\n\n(stopped)" if stopped else "\n(9 tokens"))
         common = ([a == b for a, b in zip(cached, ids)] + [False]).index(False)
         assert common >= len(cached) - 1  # all earlier turns come from the cache
         read, found = found[: len(expected) + stopped], found[len(expected) + stopped :]

@@ -1,0 +1,44 @@
+"""Parts that the user wrote, as "FILE.py:EXPRESSION": --filter, --model, --drafter, --loop.
+
+The expression is Python. It can use the file's names and, except for --model, `tokenizer` and
+`model`. For --filter, it can also use `n_prompt`, the number of prompt ids; for --drafter and
+--loop, `sequence`. It is evaluated again for each text, but only once for --model.
+"""
+
+import runpy
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+from loading.errors import UserError
+
+FIRST = "numpy regex safetensors threadpoolctl"  # every command needs these libraries
+PART = "own_part"  # a user's file as a module
+
+
+def part(option: str, where: str, **offered: Any) -> Callable[..., Any]:
+    """Return a user's part, which `where` names as "FILE.py:EXPRESSION": a function that evaluates
+    the expression with the file's names, those `offered`, and its arguments."""
+    file, _, expression = where.partition(".py:")
+    if not expression:
+        raise UserError(f"--{option} {where}: the form is FILE.py:EXPRESSION")
+    code = compile(expression, f"--{option} {where}", "eval")  # a traceback shows this as the file
+    names = runpy.run_path(file + ".py", run_name=PART) | offered
+    return lambda **more: eval(code, names | more)
+
+
+def report(error: BaseException, before: str = "") -> None:
+    """Print an error in one line. Print Python's traceback if nobody foresaw the error, or if it
+    arose in a part that the user wrote."""
+    frames = traceback.walk_tb(error.__traceback__)
+    is_own = any(frame.f_globals.get("__name__") == PART for frame, _ in frames)
+    foreseen = isinstance(error, ValueError | OSError | MemoryError) and not is_own
+    message = str(error) or type(error).__name__
+    if isinstance(error, ModuleNotFoundError) and not is_own:
+        libraries = FIRST if error.name in FIRST.split() else error.name
+        uv = "with uv, `uv run python generate.py ...` installs everything"
+        message = f"{error.name} is not installed: pip install {libraries}; {uv}"
+    elif not (foreseen or isinstance(error, UserError)):
+        return traceback.print_exception(error)
+    print(f"{before}{UserError(message)}", file=sys.stderr)
