@@ -182,7 +182,8 @@ def test_after_an_error_all_that_there_is_of_a_batch_is_printed(console, tmp_pat
     """The second text is complete before the first one fails."""
     code = "def f(logits, ids):\n    assert len(ids) != 4\n    return logits\n"
     (tmp_path / "own.py").write_text(code)
-    status, out, err = console("b", "a" * (N_CTX - 1), "--filter", f"{tmp_path}/own.py:f")
+    how = "--temperature", 0, "--filter", f"{tmp_path}/own.py:f"
+    status, out, err = console("b", "a" * (N_CTX - 1), *how)
     assert re.fullmatch("\\[1/2]\nb...\n\\[2/2]\na{47}.\n", out) and "(1 token;" in err
     assert status == 1 and "Traceback" in err
 
