@@ -103,9 +103,6 @@ class Llama:
         return Cache(len(self.params["blocks"]), batch, self.n_kv_head, self.n_ctx, self.d_head)
 
 
-# --- layers ---------------------------------------------------------------------------------------
-
-
 def norm(x, params, eps):  # [..., n] -> same
     """Normalise x in groups of len(g) numbers, such as heads. If params is None, return x."""
     if params is None:
@@ -136,9 +133,6 @@ def window_mask(mask, window, positions):  # [..., 1, n_new, n_all] -> same
         return mask
     is_far = np.arange(n_all) <= positions[..., None, :, None] - window
     return np.where(is_far, np.float32(-1e10), mask)
-
-
-# --- rotary positions -----------------------------------------------------------------------------
 
 
 def rotate(x, positions, frequencies):  # [..., n_head, n_new, d], [..., n_new], [d / 2] or None

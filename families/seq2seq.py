@@ -11,6 +11,7 @@ Shapes are named as in gpt2.py, but n_embd is called d_model. Matrices are [n_ou
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -144,18 +145,12 @@ class Decoder:
             cache.length = cache.length + n_new
         return logits
 
-    def new_cache(self, *batch: int) -> "DecoderCache":
-        """Return an empty cache: new_cache() for ids [n_new], new_cache(8) for ids [8, n_new]."""
+    def new_cache(self, *batch: int) -> Any:
+        """Return an empty cache, as GPT2.new_cache does. All rows of a batch share its `source`."""
         _, n_layer, n_head, _, d_head = self.source.kv.shape
-        return DecoderCache(self.source, n_layer, batch, n_head, self.n_ctx, d_head)
-
-
-class DecoderCache(Cache):
-    """The keys and values of an answer and of its source. All rows of a batch share the source."""
-
-    def __init__(self, source, *shape):
-        super().__init__(*shape)
-        self.source = source
+        cache: Any = Cache(n_layer, batch, n_head, self.n_ctx, d_head)
+        cache.source = self.source
+        return cache
 
 
 class T5(EncoderDecoder):
@@ -215,9 +210,6 @@ class Bart(EncoderDecoder):
     def logits(self, x):  # [..., n, d_model] -> [..., n, n_vocab]
         head = self.params.get("lm_head", self.params["wte"])
         return gpt2.linear(x, head, self.params["logits_bias"])
-
-
-# --- T5's positions -------------------------------------------------------------------------------
 
 
 def relative_bias(table, positions, both_ways, max_distance):

@@ -74,10 +74,7 @@ def forced_id(token: int, length: int) -> Filter:
     """Return a filter that forces the next token to be `token` if the text has `length` tokens."""
 
     def force(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
-        if len(ids) != length:
-            return logits
-        forced = np.full_like(logits, -np.inf)
-        forced[token] = 0
-        return forced
+        forced = np.where(np.arange(len(logits)) == token, np.float32(0), np.float32(-np.inf))
+        return forced if len(ids) == length else logits
 
     return force

@@ -15,8 +15,7 @@ BLOCK = "ln_1+ attn.c_attn+ attn.c_proj+ ln_2+ mlp.c_fc+ mlp.c_proj+"
 
 
 def read_gpt2(folder: Path, config: dict, n_tokens: int, ends: dict) -> GPT2:
-    """Return a GPT-2, such as distilgpt2 or stories, with n_tokens tokens. ends: see read_ends.
-    Raises ValueError."""
+    """Return a GPT-2, such as distilgpt2 or stories, with n_tokens tokens. Raises ValueError."""
     keys = "vocab_size", "n_positions", "n_embd", "n_layer", "n_head"
     n_vocab, n_ctx, d, n_layer, n_head = read_sizes(config, *keys)
     if d % n_head:

@@ -45,7 +45,7 @@ NORMS = {"olmo2": AFTER + QK, "qwen3": BEFORE + QK, "gemma2": BOTH, "gemma3_text
 
 
 def read_llama(folder: Path, config: dict, n_tokens: int, ends: dict) -> Llama:
-    """Return a model of FAMILIES with n_tokens tokens. ends: see read_ends. Raises ValueError."""
+    """Return a model of FAMILIES with n_tokens tokens. Raises ValueError."""
     defaults = DEFAULTS | FAMILIES[config["model_type"]]
     config = defaults | {k: config[k] for k in config if k in defaults or k not in OWN}
     for key in ("quantization_config", "use_bidirectional_attention"):

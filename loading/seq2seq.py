@@ -32,7 +32,7 @@ BART_BLOCK = """attn.q=self_attn.q_proj+ attn.k=self_attn.k_proj+ attn.v=self_at
 
 
 def read_t5(folder: Path, config: dict, n_tokens: int, ends: dict) -> T5:
-    """Return a T5, T5 v1.1 or Flan-T5 with n_tokens tokens. ends: see read_ends. ValueError."""
+    """Return a T5, T5 v1.1 or Flan-T5 with n_tokens tokens. Raises ValueError."""
     n_layer = config.get("num_layers", config.get("num_hidden_layers"))  # one key with two names
     config = {"relative_attention_num_buckets": 32} | config | {"encoder_layers": n_layer}
     config["decoder_layers"] = config.get("num_decoder_layers") or n_layer
@@ -63,7 +63,7 @@ def read_t5(folder: Path, config: dict, n_tokens: int, ends: dict) -> T5:
 
 
 def read_bart(folder: Path, config: dict, n_tokens: int, ends: dict) -> Bart:
-    """Return a BART or mBART with n_tokens tokens. ends: see read_ends. Raises ValueError."""
+    """Return a BART or mBART with n_tokens tokens. Raises ValueError."""
     n_vocab, n_ctx, d = read_sizes(config, "vocab_size", "max_position_embeddings", "d_model")
     n_head = read_sizes(config, *[f"{side}_attention_heads" for side in ("encoder", "decoder")])
     if d % n_head[0] or d % n_head[1]:
@@ -97,13 +97,10 @@ def read_start(config: dict, ends: dict, n_tokens: int) -> dict:
 
 
 def set_languages(tokenizer: Any, model: Any, source: str, target: str | None = None) -> None:
-    """Let an mBART translate from one language to another, such as en_XX and ro_RO.
-
-    mBART cc25 puts the source's language at its end, and starts the answer with the target's.
-    mBART-50 starts the source with its language, and the answer with </s> and the target's.
-    Raises UserError if the model lacks a language.
-    """
-    codes = [code for code in (source, target) if code]
+    """Let an mBART translate from one language to another, such as en_XX and ro_RO. mBART cc25 puts
+    the source's language at its end, and starts the answer with the target's. mBART-50 starts the
+    source with its language, and the answer with </s> and the target's. Raises UserError."""
+    codes = [code for code in (source, target) if code is not None]
     if not isinstance(model, Bart) or {*codes} - tokenizer.special.keys():
         raise UserError(f"this model lacks the language {' or '.join(codes)}")
     first, *last = [tokenizer.special[code] for code in codes]

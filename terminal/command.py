@@ -1,7 +1,6 @@
 """Runs one command line: the function `run` is the whole program."""
 
 import contextlib
-import io
 import sys
 from typing import Any
 
@@ -19,7 +18,6 @@ def run(words: list[str], session: Any = None, rows: Any = ()) -> None:
     prompts = [] if rows or "interactive" in given else read_prompts(given)
     session = session or Session(given)  # load the model
     if "interactive" in given:
-        standard_input()
         return interact(session, run)
     if "score" in given:
         return views.print_scores(session, prompts)
@@ -45,16 +43,11 @@ def run(words: list[str], session: Any = None, rows: Any = ()) -> None:
 def read_prompts(given: dict) -> list[str]:
     """Return the prompts. - is standard input, and so is no prompt: echo TEXT | python ..."""
     prompts = given["prompts"] or ["-"] * (not sys.stdin.isatty())
-    prompts = [standard_input().read().removesuffix("\n") if p == "-" else p for p in prompts]
+    if "-" in prompts:
+        text = sys.stdin.buffer.read().decode("utf-8-sig").replace("\r\n", "\n")
+        prompts = [text.removesuffix("\n") if prompt == "-" else prompt for prompt in prompts]
     if not (given["prompts"] or any(prompts)):
         raise UserError('a PROMPT is missing, such as "Once upon a time"')
     if given.keys() == {"prompts"}:
         print("(stories, a very small model; --model gpt2 downloads GPT-2 itself)", file=sys.stderr)
     return prompts
-
-
-def standard_input() -> Any:
-    """Return standard input. If it is not a terminal, it is UTF-8."""
-    if isinstance(sys.stdin, io.TextIOWrapper) and not sys.stdin.isatty():
-        sys.stdin.reconfigure(encoding="utf-8-sig", errors="strict")
-    return sys.stdin

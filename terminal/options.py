@@ -38,10 +38,6 @@ class Parser(argparse.ArgumentParser):
         raise UserError(f"{message}; --help lists the options")
 
 
-def number(metavar: str, kind: type) -> dict:
-    return dict(type=kind, metavar=metavar)
-
-
 FLAG, TEXT, FILE = dict(action="store_true"), dict(metavar="TEXT"), dict(metavar="FILE")
 OWN, MORE = dict(metavar="FILE.py:EXPRESSION"), dict(action="append")
 OPTIONS = {
@@ -55,25 +51,33 @@ OPTIONS = {
     ],
     "generation (a checkpoint may have its own defaults)": [
         ("method", dict(choices=[*LOOPS]), "default cached, or beam if the checkpoint says so"),
-        ("tokens", number("N", int), "at most N new tokens; default 100"),
-        ("min_length", number("N", int), "the text does not end before N new tokens"),
+        ("tokens", dict(type=int, metavar="N"), "at most N new tokens; default 100"),
+        ("min_length", dict(type=int, metavar="N"), "the text does not end before N new tokens"),
         ("stop", TEXT | MORE, "end the text before TEXT; may be repeated"),
-        ("seed", number("S", int), "default: a different one each time; prompt i uses S + i"),
-        ("temperature", number("T", float), "default: greedy, or 1 with --top-k, ..."),
-        ("top_k", number("K", int), "draw from the K most probable tokens"),
-        ("top_p", number("P", float), "draw from the fewest top tokens that sum to P; 0: all"),
-        ("min_p", number("P", float), "drop tokens below P times the best probability"),
-        ("repetition_penalty", number("R", float), "penalise repeats; 1: no penalty"),
-        ("no_repeat_ngram", number("N", int), "never the same N tokens in a row twice"),
+        (
+            "seed",
+            dict(type=int, metavar="S"),
+            "default: a different one each time; prompt i uses S + i",
+        ),
+        ("temperature", dict(type=float, metavar="T"), "default: greedy, or 1 with --top-k, ..."),
+        ("top_k", dict(type=int, metavar="K"), "draw from the K most probable tokens"),
+        ("top_p", dict(type=float, metavar="P"), "draw from the fewest top tokens with P in all"),
+        ("min_p", dict(type=float, metavar="P"), "drop tokens below P times the best probability"),
+        ("repetition_penalty", dict(type=float, metavar="R"), "penalise repeats; 1: no penalty"),
+        ("no_repeat_ngram", dict(type=int, metavar="N"), "never the same N tokens in a row twice"),
         ("filter", OWN | MORE, "(logits, ids) -> logits, after the other filters; may be repeated"),
     ],
     "for one method": [
         ("loop", OWN, "cached: your own loop, (model, sequence) -> tokens"),
-        ("beams", number("B", int), "beam: the number of beams; default 4"),
-        ("length_penalty", number("A", float), "beam: score log P / length**A; default 1"),
+        ("beams", dict(type=int, metavar="B"), "beam: the number of beams; default 4"),
+        (
+            "length_penalty",
+            dict(type=float, metavar="A"),
+            "beam: score log P / length**A; default 1",
+        ),
         ("draft", dict(metavar="MODEL"), "speculative: the model that proposes tokens"),
         ("drafter", OWN, "speculative: your own drafter, instead of a model"),
-        ("gamma", number("G", int), "drafting: at most G drafts per pass; default 4"),
+        ("gamma", dict(type=int, metavar="G"), "drafting: at most G drafts per pass; default 4"),
     ],
     "instead of plain text": [
         ("score", FLAG, "how much each token of the text surprises the model"),

@@ -20,8 +20,8 @@ from families import few_rows
 from generate import Sequence, begin
 from loading.config import forced_filters
 from loading.errors import UserError
-from loading.parameters import n_parameters
 from loading.seq2seq import set_languages
+from page.live import arrays_in
 from terminal.chat import Conversation
 from terminal.loops import LOOPS
 from terminal.options import OFF, check, resolve
@@ -48,7 +48,7 @@ class Session:
         keys = [key for key, value in asked.items() if value and (value is True or value != 1)]
         if keys and "score" not in given:
             print(f"(the checkpoint asks for {', '.join(keys)}: not supported)", file=sys.stderr)
-        is_small = n_parameters(getattr(self.model, "params", [])) < SMALL
+        is_small = sum(x.size for x in arrays_in(getattr(self.model, "params", []))) < SMALL
         threadpool_limits(1 if is_small else N_CORES)
         few_rows.n_threads.cache_clear()
         self.chat: Any = None

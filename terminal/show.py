@@ -13,8 +13,9 @@ from terminal.session import Session
 
 def visible(text: str) -> str:
     """In a terminal, show the characters that control it or the direction of the text as \\x1b."""
-    kinds = {c: category(c) for c in text if sys.stdout.isatty() and c not in "\n\t\u200c\u200d"}
-    return "".join(ascii(c)[1:-1] if kinds.get(c) in ("Cc", "Cf") else c for c in text)
+    controls = {c for c in text if category(c) in ("Cc", "Cf")} - {*"\n\t\u200c\u200d"}
+    escapes = {ord(c): ascii(c)[1:-1] for c in controls}
+    return text.translate(escapes) if sys.stdout.isatty() else text
 
 
 class Text:
@@ -78,9 +79,8 @@ class Json(Text):
         result |= dict(tokens_per_second=row.tokens_per_second, model=self.session.name)
         result |= dict(method=self.session.settings["method"], seed=row.seed if sampled else None)
         if drafter:
-            names = "drafted tested accepted acceptance tokens_per_pass expected_tokens_per_pass"
-            result["speculation"] = {name: getattr(drafter, name) for name in names.split()}
-            result["speculation"]["accepted_lengths"] = dict(sorted(drafter.lengths.items()))
+            names = "drafted", "tested", "accepted", "acceptance", "tokens_per_pass", "lengths"
+            result["speculation"] = {name: getattr(drafter, name) for name in names}
         print(json.dumps(result), flush=True)
 
 
