@@ -26,8 +26,6 @@ class Conversation:
         names = {name: token for name, token in config.items() if name.endswith("_token") and token}
         self.names = {k: v["content"] if isinstance(v, dict) else v for k, v in names.items()}
         self.tokenizer, self.template, self.messages = tokenizer, template, list[dict]()
-        end = tokenizer.special.get(self.names.get("eos_token"))
-        self.stop_ids = () if end is None else (end,)
         if system is not None:
             self.add("system", system)
 

@@ -24,7 +24,7 @@ def run(words: list[str], session: Any = None, rows: Any = ()) -> None:
     rows = rows or session.rows(prompts)  # encode
     if "compare" in given:
         return views.compare(session, rows)
-    kind = Json if session.settings["json"] else views.Explained if "explain" in given else Text
+    kind = views.Explained if "explain" in given else Json if session.settings["json"] else Text
     output = kind(session, rows)
     page: Any = contextlib.nullcontext()
     if "html" in given:

@@ -39,8 +39,9 @@ class Parser(argparse.ArgumentParser):
 
 
 FLAG, TEXT, FILE = dict(action="store_true"), dict(metavar="TEXT"), dict(metavar="FILE")
+INT, FLOAT = dict(type=int, metavar="N"), dict(type=float, metavar="X")
 OWN, MORE = dict(metavar="FILE.py:EXPRESSION"), dict(action="append")
-OPTIONS = {
+OPTIONS: dict[str, list[tuple[str, dict, str]]] = {
     "general": [
         ("model", dict(metavar="NAME"), "a name, a folder, OWNER/NAME on the hub, or FILE.py:..."),
         ("source_lang", dict(metavar="CODE"), "the language of mBART's source, such as en_XX"),
@@ -51,33 +52,25 @@ OPTIONS = {
     ],
     "generation (a checkpoint may have its own defaults)": [
         ("method", dict(choices=[*LOOPS]), "default cached, or beam if the checkpoint says so"),
-        ("tokens", dict(type=int, metavar="N"), "at most N new tokens; default 100"),
-        ("min_length", dict(type=int, metavar="N"), "the text does not end before N new tokens"),
+        ("tokens", INT, "at most N new tokens; default 100"),
+        ("min_length", INT, "the text does not end before N new tokens"),
         ("stop", TEXT | MORE, "end the text before TEXT; may be repeated"),
-        (
-            "seed",
-            dict(type=int, metavar="S"),
-            "default: a different one each time; prompt i uses S + i",
-        ),
-        ("temperature", dict(type=float, metavar="T"), "default: greedy, or 1 with --top-k, ..."),
-        ("top_k", dict(type=int, metavar="K"), "draw from the K most probable tokens"),
-        ("top_p", dict(type=float, metavar="P"), "draw from the fewest top tokens with P in all"),
-        ("min_p", dict(type=float, metavar="P"), "drop tokens below P times the best probability"),
-        ("repetition_penalty", dict(type=float, metavar="R"), "penalise repeats; 1: no penalty"),
-        ("no_repeat_ngram", dict(type=int, metavar="N"), "never the same N tokens in a row twice"),
+        ("seed", INT, "default: a different one each time; prompt i uses N + i"),
+        ("temperature", FLOAT, "default: greedy, or 1 with --top-k, ..."),
+        ("top_k", INT, "draw from the N most probable tokens"),
+        ("top_p", FLOAT, "draw from the fewest top tokens that sum to X; 0: all"),
+        ("min_p", FLOAT, "drop tokens below X times the best probability"),
+        ("repetition_penalty", FLOAT, "penalise repeats; 1: no penalty"),
+        ("no_repeat_ngram", INT, "never the same N tokens in a row twice"),
         ("filter", OWN | MORE, "(logits, ids) -> logits, after the other filters; may be repeated"),
     ],
     "for one method": [
         ("loop", OWN, "cached: your own loop, (model, sequence) -> tokens"),
-        ("beams", dict(type=int, metavar="B"), "beam: the number of beams; default 4"),
-        (
-            "length_penalty",
-            dict(type=float, metavar="A"),
-            "beam: score log P / length**A; default 1",
-        ),
+        ("beams", INT, "beam: the number of beams; default 4"),
+        ("length_penalty", FLOAT, "beam: score log P / length**X; default 1"),
         ("draft", dict(metavar="MODEL"), "speculative: the model that proposes tokens"),
         ("drafter", OWN, "speculative: your own drafter, instead of a model"),
-        ("gamma", dict(type=int, metavar="G"), "drafting: at most G drafts per pass; default 4"),
+        ("gamma", INT, "drafting: at most N drafts per pass; default 4"),
     ],
     "instead of plain text": [
         ("score", FLAG, "how much each token of the text surprises the model"),
@@ -117,7 +110,7 @@ def check(given: dict, method: str) -> None:
     """Raise UserError if the given options contradict each other or do not apply to the method."""
     views = [flag(view) for view in VIEWS if view in given]
     idle = [flag(name) for name in GENERATING if name in given]
-    n_prompts, is_all = len(given["prompts"]), not method or "compare" in given
+    n_prompts, is_one = len(given["prompts"]), method and "compare" not in given
     misplaced = [flag(name) for name in ONLY_FOR if name in given and method not in ONLY_FOR[name]]
     for nonsense, message in [
         (len(views) > 1, f"give only one of {', '.join(views)}"),
@@ -127,7 +120,7 @@ def check(given: dict, method: str) -> None:
         ("html" in given and n_prompts != 1, "--html takes exactly one PROMPT"),
         ("live" in given and "html" not in given, "--live needs --html"),
         ("json" in given and given.keys() & {"explain", "compare"}, "this view has no --json"),
-        (misplaced and not is_all, f"{', '.join(misplaced)}: not for --method {method}"),
+        (is_one and misplaced, f"{', '.join(misplaced)}: not for --method {method}"),
     ]:
         if nonsense:
             raise UserError(message)

@@ -1,7 +1,6 @@
 """A session: a loaded model, and the settings to generate with."""
 
 import contextlib
-import copy
 import secrets
 import sys
 import time
@@ -54,8 +53,6 @@ class Session:
         self.chat: Any = None
         if given.keys() & {"chat", "system"}:
             self.chat = Conversation(self.tokenizer, utils.find(name), given.get("system"))
-            self.model = copy.copy(self.model)
-            self.model.stop_ids = (*self.model.stop_ids, *self.chat.stop_ids)
         self.use(given)
 
     def use(self, given: dict) -> None:

@@ -14,6 +14,7 @@ from terminal import options
 from terminal.plugin import report
 from terminal.session import Session
 from terminal.show import visible
+from terminal.views import print_scores
 
 HELP = """\
 /explain, /compare [PROMPT]: like --explain, ...; without PROMPT, for the last prompt
@@ -41,7 +42,7 @@ class Shell:
         session, last = self.session, self.row
         if line.strip():
             [self.row] = session.rows([line])
-            if session.chat and last and last.cache:  # it contains the earlier turns
+            if session.chat and last and last.sequence and last.cache:  # it has the earlier turns
                 self.row.cache = last.cache
                 self.row.cache.cut(common_prefix(last.sequence.ids, self.row.prompt_ids))
         elif last is None or last.source or session.chat:
@@ -64,7 +65,7 @@ class Shell:
         if name in VIEWS and not {"score": value, "html": self.row}.get(name, value or self.row):
             raise UserError(f"/{name}: there is no text yet")
         if name == "score":
-            self.run(["--score", "--", value], self.session)
+            print_scores(self.session, [value])
         elif name in VIEWS:
             file, prompt = ([value], "") if name == "html" else ([], value)
             [self.row] = self.session.rows([prompt]) if prompt else [dataclasses.replace(self.row)]

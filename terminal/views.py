@@ -76,8 +76,7 @@ class Explained(Text):
 
 
 def compare(session: Session, rows: list[Row]) -> None:
-    """Run each row through every possible method, with the session's options, and print a table.
-    A method's speed is the median of the rounds after the first."""
+    """Run each row through every possible method, with the session's options, and print a table."""
     session = copy.copy(session)  # the caller's session must not change
     drafts = session.own.get("drafter") or session.settings["draft"] and session.draft_model()
     methods = [method for method in LOOPS if method != "speculative" or drafts]
@@ -93,23 +92,25 @@ def compare(session: Session, rows: list[Row]) -> None:
             run.feed(is_end=True)
         print(f"{visible(repr(row.prompt))}:\n" * (len(rows) > 1) + HEADING)
         sampled = session.settings["temperature"] != 0
-        speeds = {m: median(r.tokens_per_second or 0 for r in runs[m][1:]) for m in methods}
         for method in methods:
-            run, drafter = runs[method][-1], runs[method][-1].drafter
-            if not (speeds[method] and speeds["naive"]):
-                print(f"{method:<12} no tokens: the context is full")
-                continue
-            ratio = speeds[method] / speeds["naive"]
-            ids = "as naive" if run.ids == runs["naive"][-1].ids else "DIFFERENT"
-            if method == "beam" or drafter and sampled:
-                ids = "likeliest" if method == "beam" else "sampled"
-            per_pass = drafter.tokens_per_pass if drafter else 1
-            accepted = f"{drafter.acceptance:.0%}" if drafter else "-"
-            line = f"{method:<12}{speeds[method]:>8.1f} {ratio:>8.2f} {bar(ratio):<10}"
-            line += f"{run.seconds_to_first_token:>9.3f}{per_pass:>9.2f}{accepted:>9}"
-            print(f"{line}  {ids}")
+            print(f"{method:<12}{compare_line(method, runs[method], runs['naive'], sampled)}")
         if sampled:
             print(f"(seed {row.seed})", file=sys.stderr)
+
+
+def compare_line(method: str, rows: list[Row], naive: list[Row], sampled: bool) -> str:
+    """Return a method's line in the table. Its speed is the median of the rounds after warm-up."""
+    row, drafter = rows[-1], rows[-1].drafter
+    if not (row.times and naive[-1].times):
+        return " no tokens: the context is full"
+    speed, plain = (median(r.tokens_per_second or 0 for r in x[1:]) for x in (rows, naive))
+    ids = "as naive" if row.ids == naive[-1].ids else "DIFFERENT"
+    if method == "beam" or drafter and sampled:
+        ids = "likeliest" if method == "beam" else "sampled"
+    per_pass = drafter.tokens_per_pass if drafter else 1
+    accepted = f"{drafter.acceptance:.0%}" if drafter else "-"
+    line = f"{speed:>8.1f} {speed / plain:>8.2f} {bar(speed / plain):<10}"
+    return f"{line}{row.seconds_to_first_token:>9.3f}{per_pass:>9.2f}{accepted:>9}  {ids}"
 
 
 def print_scores(session: Session, prompts: list[str]) -> None:

@@ -180,7 +180,7 @@ NAME ›"""
 
 def test_lines_may_come_from_a_pipe(letters):
     strict = {"PYTHONIOENCODING": "utf-8:strict"}
-    lines = "\ufeff/tokens 3\nthe cat\n/nonsense\n/temperature 0.8\n/temperature off\n/top-k 1\n"
+    lines = "/tokens 3\nthe cat\n/nonsense\n/temperature 0.8\n/temperature off\n/top-k 1\n"
     words, given = ("--interactive", "--model", letters), (lines + "Zoë\n").encode()
     status, out, err = finished(*words, stdin=given, env=strict)
     assert (status, out.decode()) == (0, SESSION.replace("NAME", letters.name) + " \n")
