@@ -27,8 +27,7 @@ OFF = """suppress_tokens begin_suppress_tokens bad_words_ids force_words_ids con
     num_return_sequences renormalize_logits remove_invalid_values""".split()
 
 # Option -> the only methods to which it applies.
-DRAWING = [name for name in LOOPS if name != "beam"]
-ONLY_FOR: dict[str, Any] = dict.fromkeys(SAMPLING, DRAWING)
+ONLY_FOR: dict[str, Any] = dict.fromkeys(SAMPLING, LOOPS.keys() - {"beam"})
 ONLY_FOR |= dict.fromkeys(("beams", "length_penalty"), ["beam"])
 ONLY_FOR |= dict(draft=["speculative"], drafter=["speculative"], gamma=DRAFTERS, loop=["cached"])
 

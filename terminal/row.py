@@ -21,21 +21,18 @@ class Row:
     def __post_init__(self):
         self.sequence: Any = None
         self.cache: Any = None
-        self.drafter: Any = None
         self.source, self.text, self.started = list[int](), "", 0.0
         self.times, self.ended = list[float](), False
         self.n_printed: int | None = None  # not even the opening
-        self.steps: list = []
 
     def begin(self, sequence: Any, stream: Any, stops: list[str]) -> None:
         """Begin a sequence, or continue the earlier one after its last id."""
         earlier = sequence.ids[len(self.prompt_ids) :] if self.sequence else []
         self.sequence, self.stream, self.stops = sequence, stream, stops
-        self.times, self.ended, self.decoded = (
-            list[float](),
-            False,
-            "".join(map(stream.feed, earlier)),
-        )
+        self.decoded = "".join(map(stream.feed, earlier))
+        self.times, self.ended = [], False
+        self.drafter: Any = None
+        self.steps: list = []
         if self.n_printed:  # complete the character at the end
             self.n_printed = len(self.text.rstrip("\ufffd"))
 

@@ -43,8 +43,7 @@ class Session:
             codes = given.get("source_lang", "en_XX"), given.get("target_lang")
             set_languages(self.tokenizer, self.model, *codes)
         self.config = getattr(self.model, "generation_config", {})
-        asked = {key: self.config.get(key) for key in OFF}
-        keys = [key for key, value in asked.items() if value and (value is True or value != 1)]
+        keys = [k for k in OFF if (value := self.config.get(k)) and (value is True or value != 1)]
         if keys and "score" not in given:
             print(f"(the checkpoint asks for {', '.join(keys)}: not supported)", file=sys.stderr)
         is_small = sum(x.size for x in arrays_in(getattr(self.model, "params", []))) < SMALL

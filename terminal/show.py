@@ -72,15 +72,12 @@ class Json(Text):
         pass
 
     def end(self, row: Row) -> None:
-        drafter, sampled = row.drafter, self.session.settings["temperature"] != 0
+        sampled = self.session.settings["temperature"] != 0
         result: dict[str, Any] = dict(prompt=row.prompt, text=row.text, prompt_ids=row.prompt_ids)
         result |= dict(ids=row.ids, stop_reason=row.sequence.stop_reason)
         result |= dict(seconds_to_first_token=row.seconds_to_first_token)
         result |= dict(tokens_per_second=row.tokens_per_second, model=self.session.name)
         result |= dict(method=self.session.settings["method"], seed=row.seed if sampled else None)
-        if drafter:
-            names = "drafted", "tested", "accepted", "acceptance", "tokens_per_pass", "lengths"
-            result["speculation"] = {name: getattr(drafter, name) for name in names}
         print(json.dumps(result), flush=True)
 
 

@@ -42,7 +42,7 @@ class Explained(Text):
         """Print a line for each new token; for beam search, which has ended, lines for all."""
         if row.n_printed is None:
             self.cache = row.sequence.model.new_cache()
-            print(f"{visible(repr(row.prompt))}:\n" * (len(self.rows) > 1), end="")
+            print(f"{row.prompt!r}:\n" * (len(self.rows) > 1), end="")
             print(BEAMS if self.session.settings["method"] == "beam" else STEPS)
             for n, step in enumerate(row.steps, 1):
                 for beam in [beam for beam in step if beam.status != "dropped"]:
@@ -90,7 +90,7 @@ def compare(session: Session, rows: list[Row]) -> None:
                 if run.ended:
                     break
             run.feed(is_end=True)
-        print(f"{visible(repr(row.prompt))}:\n" * (len(rows) > 1) + HEADING)
+        print(f"{row.prompt!r}:\n" * (len(rows) > 1) + HEADING)
         sampled = session.settings["temperature"] != 0
         for method in methods:
             print(f"{method:<12}{compare_line(method, runs[method], runs['naive'], sampled)}")
@@ -120,7 +120,7 @@ def print_scores(session: Session, prompts: list[str]) -> None:
         if session.settings["json"]:
             print(json.dumps(result))
             continue
-        print(f"{visible(repr(prompt))}:\n" * (len(prompts) > 1), end="")
+        print(f"{prompt!r}:\n" * (len(prompts) > 1), end="")
         print("surprise in bits: -log2 P of each token; a full bar is 10 or more")
         for token, logprob in zip(result["ids"], result["logprobs"]):
             bits = -logprob / math.log(2)

@@ -30,6 +30,8 @@ def test_an_empty_line_goes_on_with_the_last_text(console):
         assert "".join(parts[:i]) + "\n" == console.text("the cat", "-n", 9 * i)
     assert "(9 tokens" in second and f"{''.join(parts)}\n(27 tokens" in explained
     assert texts([again, spaced])[0] == parts[0] and spaced.startswith("  the cat")
+    _, more = console.session("/explain the cat", "")
+    assert texts([more]) == parts[1:2]  # the explained text has become the last one
     answer, nothing = console.session("the cat", "", model=BART)
     assert answer and nothing == ""  # an encoder-decoder's answer is not continued
 
