@@ -16,8 +16,9 @@ def main(argv=None):
         raise SystemExit("generate.py: tokenwise needs Python 3.10 or newer, not this " + version)
     from terminal.plugin import report
 
-    if None in (sys.stdin, sys.stdout):
-        raise SystemExit("generate.py: standard input or output is closed")
+    sys.stdin = sys.stdin or open(os.devnull)  # it is None if the caller has closed it
+    if sys.stdout is None:
+        raise SystemExit("generate.py: standard output is closed")
     for stream in sys.stdout, sys.stderr:
         if isinstance(stream, io.TextIOWrapper):  # '?' for what a terminal cannot display
             stream.reconfigure(errors="replace")

@@ -24,7 +24,10 @@ def part(option: str, where: str, **offered: Any) -> Callable[..., Any]:
     if not expression:
         raise UserError(f"--{option} {where}: the form is FILE.py:EXPRESSION")
     code = compile(expression, f"--{option} {where}", "eval")  # a traceback shows this as the file
-    names = runpy.run_path(file + ".py", run_name=PART) | offered
+    try:
+        names = runpy.run_path(file + ".py", run_name=PART) | offered
+    except SystemExit:
+        raise UserError(f"--{option} {where}: the file ends the program") from None
     return lambda **more: eval(code, names | more)
 
 

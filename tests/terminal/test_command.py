@@ -245,7 +245,7 @@ def piped(data):
 @pytest.mark.parametrize(
     ("words", "data", "prompts"),
     [
-        ([], b"the cat\n", ["the cat"]),
+        ([], b"the cat\r\n", ["the cat"]),
         (["-"], b"\xef\xbb\xbfthe cat\n\xc5\xbd\n\n", ["the cat\nŽ\n"]),  # a byte-order mark
         (["x", "-"], b"y\n", ["x", "y"]),
         (["x"], b"y\n", ["x"]),  # with a prompt, the pipe is not read
@@ -260,8 +260,9 @@ def test_piped_text_that_cannot_be_read_gives_one_line(console, letters, monkeyp
     strict = {"PYTHONIOENCODING": "utf-8"}
     status, out, err = finished("-", "--model", letters, stdin=b"caf\xe9", env=strict)
     assert (status, err.count(b"\n")) == (1, 1) and b"'utf-8' codec can't decode" in err
-    monkeypatch.setattr(sys, "stdin", None)
-    assert console("-")[0] == "generate.py: standard input or output is closed"
+    monkeypatch.setattr(sys, "stdin", None)  # closed
+    assert "a PROMPT is missing" in console.refused(1, "-n", 4)
+    assert console.text("a", "-n", 4).startswith("a")
     monkeypatch.setattr(sys, "stdin", piped(b""))
     assert "a PROMPT is missing" in console.refused(1, "-n", 4)
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)

@@ -170,6 +170,8 @@ def test_an_error_of_a_model_or_in_a_file_s_text_gives_a_traceback(console, mine
         status, out, err = console("a", *view, model=own)
         assert (status, out) == (1, "") and err.endswith("\nZeroDivisionError: division by zero\n")
     assert "No such file" in console.refused(1, "a", "--filter", "none.py:f")
+    mine.write_text("raise SystemExit")
+    assert "the file ends the program" in console.refused(1, "a", "--filter", f"{mine}:f")
     for code in "def f(:", "1 / 0", "import no_such_module", "raise OSError(1)":
         mine.write_text("\n" + code)
         status, out, err = console("a", "--filter", f"{mine}:f")

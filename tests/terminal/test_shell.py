@@ -71,6 +71,8 @@ def test_a_view_without_a_text_takes_the_last_one(console, tmp_path):
     assert console.text("--explain", "the cat", "-n", 9, *how) in same
     assert table.count("\ncached ") == 1 and method == "method = lookup\n"
     assert text in page and (tmp_path / "a.html").is_file()
+    _, explained = console.session("/json", "/explain the cat")
+    assert explained.startswith("model: P of the token")
 
 
 def test_score_rates_the_answer_of_an_encoder_decoder(console):
