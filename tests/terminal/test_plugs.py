@@ -52,6 +52,10 @@ def enough(model, sequence, n):
 def yields_nothing(model, sequence):
     return iter(list(naive(model, sequence))[:0])
 
+def endless(model, sequence):
+    for _ in range(99):
+        yield sequence.append(70)
+
 def not_appended(model, sequence):
     while True:
         yield 70
@@ -99,8 +103,10 @@ def test_a_user_s_loop_replaces_the_cached_one(console, mine):
     assert [row["ids"] for row in rows] == [console.greedy(x, 2) for x in ("the cat", "a")]
     assert {row["stop_reason"] for row in rows} == {"enough"}
     assert "ended by enough)" in console("the cat", *words)[2]
-    words = "the cat", "-n", 5, "--loop", f"{mine}:yields_nothing"
-    assert console.json(*words)[0]["ids"] == console.greedy("the cat", 5)
+    for loop, ids in ("yields_nothing", console.greedy("the cat", 5)), ("endless", [70] * 5):
+        [row] = console.json("the cat", "-n", 5, "--loop", f"{mine}:{loop}")
+        assert row["ids"] == ids
+    assert "cached" in console.text("a", "-n", 5, "--compare", "--loop", f"{mine}:endless")
 
 
 @pytest.mark.parametrize("method", ["naive", "cached", "beam", "lookup", "ngram"])

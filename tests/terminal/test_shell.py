@@ -32,6 +32,8 @@ def test_an_empty_line_goes_on_with_the_last_text(console):
     assert texts([again, spaced])[0] == parts[0] and spaced.startswith("  the cat")
     _, more = console.session("/explain the cat", "")
     assert texts([more]) == parts[1:2]  # the explained text has become the last one
+    *_, more = console.session("/method lookup", "the cat", "/method naive", "")
+    assert texts([more]) == parts[1:2] and "drafts" not in more
     answer, nothing = console.session("the cat", "", model=BART)
     assert answer and nothing == ""  # an encoder-decoder's answer is not continued
 
