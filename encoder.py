@@ -142,8 +142,7 @@ class Tokenizer:
             return token.encode()
         return bytes(CHAR_TO_BYTE[char] for char in token)
 
-    def plain_ids(self, text: str) -> list[int]:
-        """Return a text's ids. Special tokens in it are plain text."""
+    def plain_ids(self, text: str) -> list[int]:  # special tokens in it are plain text, too
         return [id for word in gpt2_words(as_unicode(text)) for id in self._word_ids(word)]
 
     def _encode_word(self, word):

@@ -19,8 +19,7 @@ import numpy as np
 
 
 class GPT2:
-    """model(ids) -> logits. stop_ids: the ids that end a text; eps: the layer norms' epsilon;
-    config: the checkpoint's settings for generation, such as {"num_beams": 4}."""
+    """model(ids) -> logits. stop_ids end a text. config: generation_config, see generate.Model."""
 
     def __init__(self, params, n_head, stop_ids=(), activation=None, eps=1e-5, config=None):
         self.params, self.n_head, self.stop_ids = params, n_head, tuple(stop_ids)

@@ -54,7 +54,6 @@ def read_t5(folder: Path, config: dict, n_tokens: int, ends: dict) -> T5:
         layers = [take(tensors, block, sizes, f"{side}.block.{i}.") for i in range(n_layer)]
         params[side] = take(tensors, T5_STACK, sizes, f"{side}.") | {"blocks": layers}
     params |= take(tensors, f"wte={COPIES[0]}{head}", sizes)
-
     name = "gelu_new" if (form, name) == ("gated", "gelu") else name  # v1.1's "gelu" is gelu_new
     n_ctx = config.get("n_positions", 512)  # T5 itself has no maximum length
     reach = config.get("relative_attention_max_distance", 128)
@@ -81,7 +80,6 @@ def read_bart(folder: Path, config: dict, n_tokens: int, ends: dict) -> Bart:
         stack = BART_STACK + " norm=layer_norm+" * is_mbart
         params[side] = take(tensors, stack, sizes, f"{side}.") | {"blocks": layers}
     params |= take(tensors, f"logits_bias=final_logits_bias wte={COPIES[0]}{head}", sizes)
-
     params["logits_bias"] = params["logits_bias"][:, :n_tokens]
     more = activation(config.get("activation_function", "gelu")), is_mbart, d**0.5 if scale else 1
     return Bart(params, n_head, n_ctx, *more, **read_start(config, ends, n_tokens))
