@@ -166,28 +166,6 @@ def cell(key, names):
     return f"{number:.1f} {unit}" + f" ({', '.join(others)})" * bool(others)
 
 
-def plot(results, path):
-    """Plot the picture in the README: the tokens/s of tokenwise's methods, and the tokens/s of each
-    contender's steps."""
-    import matplotlib.pyplot as plt
-
-    methods, steps = results["methods"]["tokenwise"], results["124M"]
-    panels = {
-        "tokenwise: 64 tokens in, 32 out": {name: x[1] for name, x in methods.items()},
-        "one cached step at position 64": {name: x["decode at 64"][1] for name, x in steps.items()},
-    }
-    figure, both = plt.subplots(1, 2, figsize=(10, 2.6), layout="constrained")
-    for axes, (title, seconds) in zip(both, panels.items()):
-        colors = ["#E69F00" if name in [*steps][1:] else "#0072B2" for name in seconds]
-        bars = axes.barh([*seconds], [1 / x for x in seconds.values()], color=colors)
-        axes.bar_label(bars, fmt=" %.0f")
-        axes.invert_yaxis()
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.set(title=title, xlabel="tokens a second, GPT-2 124M, float32")
-    figure.savefig(path, dpi=100)
-    plt.close(figure)
-
-
 def arguments():
     """Return the parsed command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -195,13 +173,13 @@ def arguments():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--repeats", type=int, default=9, help="passes per measure and round")
     parser.add_argument("--threads", type=int, default=2)
-    folder = "for checkpoints/, results.json and methods.png, default: this file's folder"
+    folder = "for checkpoints/ and results.json, default: this file's folder"
     parser.add_argument("--folder", type=Path, default=HERE, help=folder)
     return parser.parse_args()
 
 
 def main():
-    """Make missing checkpoints, measure, write results.json and methods.png, print the report."""
+    """Make missing checkpoints, measure, write results.json, and print the report."""
     args, names = arguments(), contender.installed()
     file = args.folder / "results.json"
     results = json.loads(file.read_text()) if file.exists() else {}
@@ -214,7 +192,6 @@ def main():
         results[args.machine] = measure(folders, names, args)
     if args.rounds >= 3:
         file.write_text(json.dumps(results, indent=1) + "\n")
-        plot(results[args.machine]["measures"], args.folder / "methods.png")
     for line in report(results):
         print(line)
 
