@@ -1,11 +1,12 @@
 """Read a prompt on all cores, as a wavefront: chunks run one behind the other, layer by layer.
 
 NumPy computes norms, activations and softmaxes on one core. So we cut a long prompt into chunks,
-and give each core a chunk at a time. In each layer, a chunk needs the keys and values of the chunks
+and run each in its own thread. In each layer, a chunk needs the keys and values of the chunks
 before it, but only those of this layer: the `append` of its cache waits for them.
 
-    core 1:   chunk 1: layer 1, layer 2, ...   chunk 3: layer 1, layer 2, ...
-    core 2:      chunk 2: layer 1, layer 2, ...   chunk 4: layer 1, layer 2, ...
+    chunk 1: layer 1, layer 2, layer 3, ...
+    chunk 2:    layer 1, layer 2, layer 3, ...
+    chunk 3:       layer 1, layer 2, layer 3, ...
 
 (Li et al. 2021, "TeraPipe: Token-Level Pipeline Parallelism".)
 
@@ -19,11 +20,10 @@ from threading import Semaphore
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from families.few_rows import n_threads
 from generate import cached
 from gpt2 import Cache
 
-LEAST, MOST = 128, 256  # tokens in a chunk; a prompt that is too short for two chunks is not cut
+CHUNK = 128  # the least tokens in a chunk; a prompt that is too short for two chunks is not cut
 
 
 def on_all_cores(model, sequence):
@@ -36,12 +36,12 @@ def on_all_cores(model, sequence):
 
 def prefill(model, ids, cache):  # [..., n_new]
     """Store the keys and values of many ids. An error or Ctrl-C leaves the cache as it was."""
-    n_new, n_cores = np.shape(ids)[-1], n_threads()
-    n_chunks = min(n_new // LEAST, n_cores * -(-n_new // (n_cores * MOST)))  # rounded up
+    n_new = np.shape(ids)[-1]
+    n_chunks = n_new // CHUNK
     if n_chunks < 2:
         return
     cache.reserve(n_new)
-    ends = (n_new * np.linspace(0, 1, n_chunks + 1)).astype(int)
+    ends = np.linspace(0, n_new, n_chunks + 1).astype(int)
     stored = [Semaphore(len(cache.kv[0])), *(Semaphore(0) for _ in range(n_chunks))]
     chunks = [Chunk(cache, *its) for its in zip(cache.length + ends, stored, stored[1:])]
 
@@ -49,7 +49,7 @@ def prefill(model, ids, cache):  # [..., n_new]
         with suppress(CancelledError):
             model(ids, chunk, last=1)
 
-    with threadpool_limits(1, "blas"), ThreadPoolExecutor(n_cores) as pool:
+    with threadpool_limits(1, "blas"), ThreadPoolExecutor() as pool:
         try:
             list(pool.map(run, np.split(ids, ends[1:-1], axis=-1), chunks))
         finally:  # after an error or Ctrl-C, each chunk ends in its layer, even if it waits

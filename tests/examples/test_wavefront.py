@@ -1,7 +1,6 @@
 """examples/wavefront.py: chunks of a prompt give the logits of one pass. An error or Ctrl-C in a
 chunk leaves the cache as it was."""
 
-import functools
 import signal
 import threading
 
@@ -11,7 +10,6 @@ from threadpoolctl import threadpool_info
 
 from examples import wavefront
 from examples.wavefront import Chunk, on_all_cores, prefill
-from families import few_rows
 from generate import begin, cached, generate
 from tests.support.tiny import checkpoint, close, tiny_gpt2
 
@@ -19,11 +17,8 @@ FAMILIES = ["gpt2/plain", "llama/qwen2-window", "llama/gemma3", "seq2seq/t5", "s
 
 
 @pytest.fixture(autouse=True)
-def three_threads(monkeypatch):
-    """Small prompts are cut, too: into chunks of at most two tokens, for three threads."""
-    monkeypatch.setattr(wavefront, "n_threads", lambda: 3)
-    monkeypatch.setattr(wavefront, "LEAST", 2)
-    monkeypatch.setattr(wavefront, "MOST", 2)
+def small_chunks(monkeypatch):
+    monkeypatch.setattr(wavefront, "CHUNK", 2)
 
 
 @pytest.fixture
@@ -140,8 +135,7 @@ def test_no_pass_for_no_tokens(passes):
     assert not list(generate(tiny_gpt2(), [1] * 9, 0, loop=on_all_cores)) and not passes
 
 
-def test_the_command_line_gives_the_same_text(console, passes, monkeypatch):
-    monkeypatch.setattr(few_rows, "n_threads", functools.cache(lambda: 3))
+def test_the_command_line_gives_the_same_text(console, passes):
     words = "Once upon a time there was a cat. " * 40, "--model", "stories", "-n", 5
     words += "--temperature", 0, "--loop", "examples/wavefront.py:on_all_cores"
     [chunked] = console.json(*words)
