@@ -3,12 +3,11 @@
 NumPy computes norms, activations and softmaxes on one core. So we cut a long prompt into chunks,
 and run each in its own thread. In each layer, a chunk needs the keys and values of the chunks
 before it, but only those of this layer: the `append` of its cache waits for them.
+(Li et al. 2021, "TeraPipe: Token-Level Pipeline Parallelism".)
 
     chunk 1: layer 1, layer 2, layer 3, ...
     chunk 2:    layer 1, layer 2, layer 3, ...
     chunk 3:       layer 1, layer 2, layer 3, ...
-
-(Li et al. 2021, "TeraPipe: Token-Level Pipeline Parallelism".)
 
     python generate.py "Once upon a time" --loop examples/wavefront.py:on_all_cores
 """
@@ -45,6 +44,7 @@ def prefill(model, ids, cache):  # [..., n_new]
     stored = [Semaphore(len(cache.kv[0])), *(Semaphore(0) for _ in range(n_chunks))]
     chunks = [Chunk(cache, *its) for its in zip(cache.length + ends, stored, stored[1:])]
 
+    @np.errstate(**np.geterr())  # a new thread begins with the default settings
     def run(ids, chunk):
         with suppress(CancelledError):
             model(ids, chunk, last=1)
