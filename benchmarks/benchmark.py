@@ -192,6 +192,8 @@ def main():
         results[args.machine] = measure(folders, names, args)
     if args.rounds >= 3:
         file.write_text(json.dumps(results, indent=1) + "\n")
+    if not results:
+        raise SystemExit("there is no results.json yet: leave --rounds 0 out")
     for line in report(results):
         print(line)
 
