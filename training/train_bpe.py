@@ -1,6 +1,6 @@
 """Train a byte-level BPE on text files.
 
-    python training/train_bpe.py models/stories --merges 3072 corpus/*.txt
+    python -m training.train_bpe models/stories --merges 3072 corpus/*.txt
 
 This writes vocab.json and merges.txt to models/stories, in GPT-2's format.
 """
@@ -10,15 +10,13 @@ import json
 from collections import Counter
 from pathlib import Path
 
-from corpus import SEPARATOR, read_documents
-
 from encoder import BYTE_TO_CHAR, gpt2_words, learn
+from training.corpus import SEPARATOR, read_documents
 
 
-def train(documents, n_merges):
-    """Return (vocab, merges). The vocabulary has the 256 bytes, then a token for each merge, and
-    finally the separator. There are at most n_merges merges."""
-    words = Counter(word for document in documents for word in gpt2_words(document))
+def learn_tokens(words, n_merges):
+    """Return (vocab, merges); words: how often each word occurs. The vocabulary has the 256 bytes,
+    then a token for each merge, and finally the separator. There are at most n_merges merges."""
     spelled = {
         "".join(BYTE_TO_CHAR[byte] for byte in word.encode()): n for word, n in words.items()
     }
@@ -27,7 +25,7 @@ def train(documents, n_merges):
     return {token: id for id, token in enumerate(dict.fromkeys(tokens))}, merges
 
 
-def save(folder, vocab, merges):
+def save_tokens(folder, vocab, merges):
     """Write vocab.json and merges.txt to the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps(vocab, ensure_ascii=False)
@@ -43,6 +41,8 @@ if __name__ == "__main__":
     parser.add_argument("--merges", type=int, default=3072)
     parser.add_argument("--opening", help="regular expression that begins a document")
     args = parser.parse_args()
-    vocab, merges = train(read_documents(args.files, args.opening), args.merges)
-    save(args.folder, vocab, merges)
+    documents = read_documents(args.files, args.opening)
+    words = Counter(word for document in documents for word in gpt2_words(document))
+    vocab, merges = learn_tokens(words, args.merges)
+    save_tokens(args.folder, vocab, merges)
     print(f"{len(vocab)} tokens in {args.folder}")

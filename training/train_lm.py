@@ -1,7 +1,7 @@
 """Train a small GPT-2 or Llama on text files, and save it in Hugging Face's layout.
 
-    python training/train_bpe.py models/stories corpus/*.txt
-    python training/train_lm.py models/stories corpus/*.txt --epochs 10
+    python -m training.train_bpe models/stories corpus/*.txt
+    python -m training.train_lm models/stories corpus/*.txt --epochs 10
 
 Each document is one training sequence, which starts at position 0, like a prompt. Most sequences
 begin with the separator, but some do not. Thus the model learns to continue prompts with and
@@ -19,12 +19,13 @@ from pathlib import Path
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
-from corpus import SEPARATOR, read_documents, without_overlap
-from muon import Muon, fit
 from safetensors.torch import save_file
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from torch_gpt2 import GPT2
-from torch_llama import Llama
+
+from training.corpus import SEPARATOR, read_documents, without_overlap
+from training.muon import Muon, fit
+from training.torch_gpt2 import GPT2
+from training.torch_llama import Llama
 
 ARCHITECTURES = {"gpt2": GPT2, "llama": Llama}
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
@@ -161,7 +162,7 @@ def main():
     tokenizer = load_tokenizer(args.folder)
     separator = tokenizer.token_to_id(SEPARATOR)
     documents = read_documents(args.files, args.opening)
-    documents = without_overlap(documents, read_documents(args.held_out))
+    documents = without_overlap(documents, read_documents(args.held_out, args.opening))
     if len(documents) < 50:
         sys.exit(f"{len(documents)} documents are too few; give at least 50 (one is held back)")
     random.Random(args.seed).shuffle(documents)
