@@ -1,11 +1,16 @@
 """The gradients of training/backward.py are right, and what learn.py learns is what it says."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from gpt2 import GPT2, log_softmax
 from training.backward import gpt2, loss_and_gradients
-from training.learn import flat, new_params
+from training.learn import flat, new_params, save, train, windows
+
+HOUSE = Path(__file__).parents[2]
+NEEDED = "NOT RUN: pip install -r training/requirements.txt"
 
 SHAPES = [  # n_rows, n_seq, n_vocab, n_ctx, n_embd, n_head, n_layer
     (2, 5, 11, 8, 12, 3, 2),
@@ -51,3 +56,44 @@ def test_each_gradient_is_that_of_gpt2_s_loss(shape):
         up, down = (moved_loss(array, sign * 1e-5 * direction) for sign in (1, -1))
         slope = (gradients[name] * direction).sum()
         assert slope == pytest.approx((up - down) / 2e-5, rel=1e-6, abs=1e-8), name
+
+
+def test_the_same_seed_learns_the_same():
+    ids = np.random.default_rng(0).integers(0, 7, 50)
+    losses = [[*train(new_params(7, 6, 4, 1), 1, ids, 8, seed=seed)] for seed in (0, 0, 1)]
+    assert losses[0] == losses[1] != losses[2]
+
+
+@pytest.mark.slow
+def test_pytorch_reads_the_folder_and_learns_the_same(tmp_path):
+    torch = pytest.importorskip("torch", reason=NEEDED)
+    transformers = pytest.importorskip("transformers", reason=NEEDED)
+    torch.set_num_threads(1)  # threads that share a core are slow
+    ids = np.frombuffer((HOUSE / "LICENSE").read_bytes(), np.uint8).astype(int)
+    params = new_params(128, 16, 32, 2)
+    save(tmp_path, params, 2, 0)
+    other = transformers.GPT2LMHeadModel.from_pretrained(tmp_path)
+
+    def logits(inputs):
+        return other(torch.tensor(inputs)).logits
+
+    expected = logits(ids[None, :16]).detach().numpy()
+    np.testing.assert_allclose(GPT2(params, 2)(ids[None, :16]), expected, atol=1e-5)
+    decay = [p for p in other.parameters() if p.ndim > 1]
+    rest = {"params": [p for p in other.parameters() if p.ndim < 2], "weight_decay": 0}
+    optimizer = torch.optim.AdamW([{"params": decay}, rest], betas=(0.9, 0.95), weight_decay=0.1)
+    rng, theirs = np.random.default_rng(0), []
+    for step in range(200):
+        inputs, targets = windows(ids, 16, 16, rng)
+        loss = torch.nn.functional.cross_entropy(
+            logits(inputs).flatten(0, 1), torch.tensor(targets.ravel())
+        )
+        theirs.append(loss.item())
+        loss.backward()
+        for group in optimizer.param_groups:
+            group["lr"] = 4e-3 * min(1, (step + 1) / 20) * (1 - step / 200)
+        optimizer.step()
+        optimizer.zero_grad()
+    ours = [*train(params, 2, ids, 200)]
+    np.testing.assert_allclose(ours, theirs, atol=0.01)
+    assert ours[-1] < ours[0] - 2
