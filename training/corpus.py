@@ -15,15 +15,17 @@ def read_documents(paths, opening=None):
     opening: a regular expression or None. A file without SEPARATOR is split before each line that
     begins with a match. If opening is None, the whole file is one document. If a file cannot be
     read, the program ends with one line that says why."""
+    documents = []
     try:
         begin = re.compile(opening or "", re.MULTILINE)
-        texts = list(map(read, paths))
     except re.error as error:
         sys.exit(f"--opening {opening}: {error}")
-    except (UserError, OSError) as error:
-        sys.exit(str(error))
-    documents = []
-    for text in texts:
+    for path in paths:
+        try:
+            with utf8(path), open(path, encoding="utf-8-sig") as file:  # without a byte order mark
+                text = file.read()
+        except (UserError, OSError) as error:
+            sys.exit(str(error))
         if SEPARATOR in text or not opening:
             parts = text.split(SEPARATOR)
         else:
@@ -32,11 +34,6 @@ def read_documents(paths, opening=None):
             parts = [text[i:j] for i, j in itertools.pairwise(cuts)]
         documents += [part.strip() for part in parts if part.strip()]
     return documents
-
-
-def read(path):
-    with utf8(path), open(path, encoding="utf-8-sig") as file:  # a byte order mark is not text
-        return file.read()
 
 
 def without_overlap(documents, held_out):

@@ -7,8 +7,7 @@ A language model's measure is bits per byte. Each document has its own context, 
 the separator. The model must also predict the separator at the document's end. The loss includes
 this prediction, but the number of bytes does not include the separator.
 
-A translation model's measure is BLEU. Each line contains a source sentence and all its
-translations, separated by tabs.
+A translation model's measure is BLEU, on lines "source TAB translation TAB ...".
 """
 
 import argparse

@@ -20,21 +20,22 @@ from pathlib import Path
 import numpy as np
 
 from decoding.score import score_ids
-from encoder import Tokenizer, gpt2_words
+from encoder import Tokenizer
 from generate import generate
 from gpt2 import GPT2
 from samplers import Sampler, temperature
 from training.backward import loss_and_gradients
-from training.corpus import read_documents
-from training.train_bpe import learn_tokens, save_tokens
+from training.corpus import SEPARATOR, read_documents
+from training.train_bpe import count_words, learn_tokens, save_tokens
 from utils import MODELS
 
-N_CTX, D_HEAD = 128, 32  # tokens in a window; numbers in an attention head
+MERGES, N_CTX, N_EMBD, N_HEAD, N_LAYER = 500, 128, 96, 3, 3  # a larger model learns more, later
 
 
 def new_params(n_vocab, n_ctx, n_embd, n_layer, seed=0):
     """Return random parameters as GPT-2 begins with them: nested like GPT2.params, float32."""
-    rng = np.random.default_rng(seed)
+    rng, d = np.random.default_rng(seed), n_embd
+    small = 0.02 / math.sqrt(2 * n_layer)  # the stream is a sum of 2 * n_layer results
 
     def matrix(n_out, n_in, deviation=0.02):
         return rng.normal(0, deviation, (n_out, n_in)).astype(np.float32)
@@ -43,19 +44,18 @@ def new_params(n_vocab, n_ctx, n_embd, n_layer, seed=0):
         return {"w": matrix(n_out, n_in, deviation), "b": np.zeros(n_out, np.float32)}
 
     def norm():
-        return {"g": np.ones(n_embd, np.float32), "b": np.zeros(n_embd, np.float32)}
+        return {"g": np.ones(d, np.float32), "b": np.zeros(d, np.float32)}
 
-    def block(d, small):  # small: the stream is a sum of 2 * n_layer results, and must not grow
+    def block():
         attn = {"c_attn": dense(d, 3 * d), "c_proj": dense(d, d, small)}
         mlp = {"c_fc": dense(d, 4 * d), "c_proj": dense(4 * d, d, small)}
         return {"ln_1": norm(), "attn": attn, "ln_2": norm(), "mlp": mlp}
 
-    blocks = [block(n_embd, 0.02 / math.sqrt(2 * n_layer)) for _ in range(n_layer)]
-    wte, wpe = matrix(n_vocab, n_embd), matrix(n_ctx, n_embd)
-    return {"wte": wte, "wpe": wpe, "blocks": blocks, "ln_f": norm()}
+    tables = {"wte": matrix(n_vocab, d), "wpe": matrix(n_ctx, d)}
+    return tables | {"blocks": [block() for _ in range(n_layer)], "ln_f": norm()}
 
 
-def train(params, n_head, ids, n_steps, n_rows=16, rate=4e-3, seed=0):
+def train(params, n_head, ids, n_steps, n_rows=16, rate=3e-3, seed=0):
     """Train on random windows of a text's ids. Change params in place, and yield each step's loss
     in nats per token. The learning rate rises to `rate` in 20 steps, then falls linearly to 0."""
     rng, optimizer = np.random.default_rng(seed), AdamW(params)
@@ -83,13 +83,17 @@ class AdamW:
         self.means, self.squares = ({n: 0 * p for n, p in self.params.items()} for _ in range(2))
 
     def step(self, gradients, rate):
-        """Change params in place. Each number moves by `rate` or less, against its gradient."""
+        """Change params in place. Each number moves by `rate` or less, against its gradient. If the
+        gradients, as one vector, are longer than 1, they are shortened first."""
         self.n_steps += 1
         known_1, known_2 = (1 - beta**self.n_steps for beta in self.betas)  # the means began at 0
-        for name, gradient in flat(gradients).items():
+        gradients = flat(gradients)
+        length = math.sqrt(sum(float((g * g).sum()) for g in gradients.values()))
+        for name, gradient in gradients.items():
             p, mean, square = self.params[name], self.means[name], self.squares[name]
-            mean += (1 - self.betas[0]) * (gradient - mean)
-            square += (1 - self.betas[1]) * (gradient * gradient - square)
+            g = gradient / max(1, length)
+            mean += (1 - self.betas[0]) * (g - mean)
+            square += (1 - self.betas[1]) * (g * g - square)
             p *= 1 - rate * self.weight_decay * (p.ndim > 1)  # only matrices decay
             p -= rate * (mean / known_1) / (np.sqrt(square / known_2) + 1e-8)
 
@@ -121,24 +125,11 @@ def save(folder, params, n_head, end):
 # --- the command ----------------------------------------------------------------------------------
 
 
-def read(path, n_merges):
-    """Learn a tokenizer from a text file. Return it and the text's ids."""
-    documents = read_documents([path])
-    words = frequent_words(documents)
-    what = f"{n_merges} merges, from {len(words):,} words"
-    announce(what, n_merges, lambda: learn_tokens(words, 1))
-    vocab, merges = learn_tokens(words, n_merges)
-    tokenizer = Tokenizer(vocab, merges)
-    end = [tokenizer.end_of_text]
-    ids = end + [id for document in documents for id in tokenizer.encode(document) + end]
-    return tokenizer, ids
-
-
 def frequent_words(documents):
     """Return how often each of the 10,000 most frequent words occurs, as a Counter. Words are cut
     at 30 bytes, because a Chinese sentence is one word."""
-    words, cut = Counter(w for document in documents for w in gpt2_words(document)), Counter()
-    for word, n in words.most_common(10_000):
+    cut = Counter()
+    for word, n in count_words(documents).most_common(10_000):
         cut[word.encode()[:30].decode(errors="ignore")] += n
     return cut
 
@@ -162,69 +153,62 @@ def report(tokenizer, model, prompt, held_out):
     return f"{bits:.2f} bits per byte of held-out text. The model writes: {text}"
 
 
-def learn(args, folder):
+def learn(path, n_steps, seed, folder):
     """Learn until the last step or Ctrl-C, and write the folder. Return the text's beginning."""
     from tqdm import tqdm
 
-    tokenizer, ids = read(args.text, args.merges)
-    n_learnt, n_head = len(ids) * 9 // 10, args.n_embd // D_HEAD
+    words = frequent_words(documents := read_documents([path]))
+    what = f"{MERGES} merges, learnt from {len(words):,} words"
+    announce(what, MERGES, lambda: learn_tokens(words, 1))
+    vocab, merges = learn_tokens(words, MERGES)
+    tokenizer, end = Tokenizer(vocab, merges), [vocab[SEPARATOR]]
+    ids = end + [id for document in documents for id in tokenizer.encode(document) + end]
+    n_learnt = len(ids) * 9 // 10
     if n_learnt < N_CTX + 2:
-        sys.exit(f"{args.text} has {len(ids)} tokens; learning needs {(N_CTX + 2) * 10 // 9 + 1}")
-    sizes = tokenizer.n_vocab, N_CTX, args.n_embd, args.n_layer
-    trial = train(new_params(*sizes), n_head, ids[:n_learnt], 2)
-    announce(f"{args.steps:,} steps on {n_learnt:,} tokens", args.steps, lambda: next(trial))
-    params, step = new_params(*sizes, args.seed), 0
-    model = GPT2(params, n_head, [tokenizer.end_of_text])
-    losses = train(params, n_head, ids[:n_learnt], args.steps, seed=args.seed)
-    bar = tqdm(losses, total=args.steps, unit="step")
+        sys.exit(f"{path} has {len(ids)} tokens, too few to learn from: {N_CTX * 2} are enough")
+    sizes = len(vocab), N_CTX, N_EMBD, N_LAYER
+    trial = train(new_params(*sizes), N_HEAD, ids[:n_learnt], 2)
+    announce(f"{n_steps:,} steps, on {n_learnt:,} tokens", n_steps, lambda: next(trial))
+    params, step = new_params(*sizes, seed), 0
+    model = GPT2(params, N_HEAD, end)
+    losses = train(params, N_HEAD, ids[:n_learnt], n_steps, seed=seed)
     try:
-        for step, loss in enumerate(bar, 1):
-            bar.set_postfix_str(f"loss {loss:.2f}", refresh=False)
-            if step == 1 or step % max(1, args.steps // 10) == 0:
-                said = report(tokenizer, model, ids[:4], ids[n_learnt:][:2000])
-                bar.write(f"\nafter step {step}: {said}")
+        with tqdm(losses, total=n_steps, unit="step") as bar:
+            for step, loss in enumerate(bar, 1):
+                bar.set_postfix_str(f"loss {loss:.2f}", refresh=False)
+                if step == 1 or step % max(1, n_steps // 10) == 0:
+                    said = report(tokenizer, model, ids[:4], ids[n_learnt:][:2000])
+                    bar.write(f"\nafter step {step}: {said}")
     except KeyboardInterrupt:
         if not step:
             raise
-        bar.close()
     folder.mkdir()
-    save_tokens(folder, tokenizer.vocab, tokenizer.merges)
-    save(folder, params, n_head, tokenizer.end_of_text)
+    save_tokens(folder, vocab, merges)
+    save(folder, params, N_HEAD, *end)
     return tokenizer.decode(ids[1:4])
-
-
-def positive(text):
-    if (number := int(text)) < 1:
-        raise ValueError
-    return number
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("text", type=Path, help="a text file of a page or more, in UTF-8")
     parser.add_argument("--folder", type=Path, help="what to write, by default models/TEXT")
-    parser.add_argument("--steps", type=positive, default=1000)
-    parser.add_argument("--merges", type=positive, default=500)
-    parser.add_argument("--n-embd", type=positive, default=96, help=f"a multiple of {D_HEAD}")
-    parser.add_argument("--n-layer", type=positive, default=3)
+    parser.add_argument("--steps", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
-    if args.n_embd % D_HEAD:
-        parser.error(f"--n-embd {args.n_embd}: use a multiple of {D_HEAD}")
     folder = args.folder or MODELS / args.text.stem
     if folder.exists():
         sys.exit(f"{folder} exists: delete it, or name another folder with --folder")
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent) as place:  # so nothing is half-written
-            beginning = learn(args, Path(place, "model"))
+            beginning = learn(args.text, args.steps, args.seed, Path(place, "model"))
             Path(place, "model").rename(folder)
     except KeyboardInterrupt:
         sys.exit("\nnothing was learnt yet")
     except OSError as error:
         sys.exit(str(error))
-    name = folder.name if folder.parent == MODELS else folder
-    print("\n" + shlex.join(["python", "generate.py", beginning, "--model", str(name)]))
+    name = folder.name if folder.parent == MODELS else str(folder)
+    print("\n" + shlex.join(["python", "generate.py", beginning, "--model", name]))
 
 
 if __name__ == "__main__":
