@@ -1,11 +1,15 @@
 """The gradients of training/backward.py are right, and what learn.py learns is what it says."""
 
+import itertools
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import utils
 from gpt2 import GPT2, log_softmax
+from training import learn
 from training.backward import gpt2, loss_and_gradients
 from training.learn import flat, new_params, save, train, windows
 
@@ -98,3 +102,74 @@ def test_pytorch_reads_the_folder_and_learns_the_same(tmp_path):
     ours = [*train(params, 2, ids, 200)]
     np.testing.assert_allclose(ours, theirs, atol=0.01)
     assert ours[-1] < ours[0] - 2
+
+
+TEXT = "The cat saw the dog. The dog saw a bird in the tree. " * 20
+
+
+@pytest.fixture
+def command(monkeypatch, tmp_path):
+    """Return a function that runs learn.py on a text with a tiny model. It returns the folder."""
+    tiny = {"MERGES": 30, "N_CTX": 16, "N_EMBD": 12, "N_HEAD": 3, "N_LAYER": 1}
+    for name, value in tiny.items():
+        monkeypatch.setattr(learn, name, value)
+
+    def run(text, n_steps=2):
+        (tmp_path / "text.txt").write_bytes(text)
+        words = [str(tmp_path / "text.txt"), "--folder", str(tmp_path / "new" / "model")]
+        monkeypatch.setattr(sys, "argv", ["learn", *words, "--steps", str(n_steps)])
+        learn.main()
+        return tmp_path / "new" / "model"
+
+    return run
+
+
+def test_a_text_becomes_a_folder_that_loads(command, capsys):
+    folder = command(TEXT.encode())
+    tokenizer, model = utils.load(folder)
+    assert tokenizer.encode("The cat") == tokenizer.encode("The") + [tokenizer.vocab["Ġcat"]]
+    assert model.stop_ids == (tokenizer.end_of_text,)
+    assert [path.name for path in folder.parent.iterdir()] == ["model"]
+    told = capsys.readouterr().out
+    assert "2 steps" in told and "after step 1: " in told
+    assert "generate.py 'The cat saw' --model" in told
+    with pytest.raises(SystemExit, match="exists"):
+        command(TEXT.encode())
+
+
+def test_ctrl_c_keeps_what_was_learnt(command, monkeypatch):
+    def interrupted(params, n_head, ids, n_steps, **more):
+        yield from itertools.islice(train(params, n_head, ids, n_steps, **more), 3)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(learn, "train", interrupted)
+    folder = command(TEXT.encode(), 1000)
+    assert np.isfinite(utils.load(folder)[1](np.arange(9))).all()
+
+
+def test_ctrl_c_before_the_first_step_leaves_nothing(command, monkeypatch, tmp_path):
+    def interrupted(*given, **more):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(learn, "train", interrupted)
+    with pytest.raises(SystemExit, match="nothing was learnt"):
+        command(TEXT.encode())
+    assert not list((tmp_path / "new").iterdir())
+
+
+@pytest.mark.parametrize("text, said", [(b"One line.", "too few"), (b"\xff\xfe", "UTF-8")])
+def test_a_text_that_cannot_be_learnt_is_one_line(command, text, said):
+    with pytest.raises(SystemExit) as error:
+        command(text)
+    assert said in error.value.code and "\n" not in error.value.code
+
+
+def test_words_are_cut_at_30_bytes():
+    documents = ["中" * 50 + " " + "中" * 60, "a b a"]
+    assert learn.frequent_words(documents) == {
+        "中" * 10: 1,
+        " " + "中" * 9: 1,
+        "a": 1,
+        " a": 1,
+        " b": 1,
+    }
