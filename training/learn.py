@@ -29,7 +29,7 @@ from training.corpus import SEPARATOR, read_documents
 from training.train_bpe import count_words, learn_tokens, save_tokens
 from utils import MODELS
 
-MERGES, N_CTX, N_EMBD, N_HEAD, N_LAYER = 500, 128, 96, 3, 3  # a larger model learns more, later
+MERGES, N_CTX, N_EMBD, N_HEAD, N_LAYER = 500, 128, 96, 3, 3  # larger: better, but slower
 
 
 def new_params(n_vocab, n_ctx, n_embd, n_layer, seed=0):
@@ -58,7 +58,7 @@ def new_params(n_vocab, n_ctx, n_embd, n_layer, seed=0):
 def train(params, n_head, ids, n_steps, n_rows=16, rate=3e-3, seed=0):
     """Train on random windows of a text's ids. Change params in place, and yield each step's loss
     in nats per token. The learning rate rises to `rate` in 20 steps, then falls linearly to 0."""
-    rng, optimizer = np.random.default_rng(seed), AdamW(params)
+    rng, optimizer, ids = np.random.default_rng(seed), AdamW(params), np.asarray(ids)
     for step in range(n_steps):
         inputs, targets = windows(ids, n_rows, len(params["wpe"]), rng)
         loss, gradients = loss_and_gradients(params, n_head, inputs, targets)
@@ -68,7 +68,7 @@ def train(params, n_head, ids, n_steps, n_rows=16, rate=3e-3, seed=0):
 
 def windows(ids, n_rows, n_seq, rng):  # [n] -> inputs and targets, 2 x [n_rows, n_seq]
     starts = rng.integers(0, len(ids) - n_seq, (n_rows, 1))
-    rows = np.asarray(ids)[starts + np.arange(n_seq + 1)]  # [n_rows, n_seq + 1]
+    rows = ids[starts + np.arange(n_seq + 1)]  # [n_rows, n_seq + 1]
     return rows[:, :-1], rows[:, 1:]
 
 
@@ -83,8 +83,8 @@ class AdamW:
         self.means, self.squares = ({n: 0 * p for n, p in self.params.items()} for _ in range(2))
 
     def step(self, gradients, rate):
-        """Change params in place. Each number moves by `rate` or less, against its gradient. If the
-        gradients, as one vector, are longer than 1, they are shortened first."""
+        """Change params in place. Each number moves by about `rate` or less, against its gradient.
+        If the gradients, as one vector, are longer than 1, they are shortened first."""
         self.n_steps += 1
         known_1, known_2 = (1 - beta**self.n_steps for beta in self.betas)  # the means began at 0
         gradients = flat(gradients)
