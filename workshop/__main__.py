@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 if __name__ == "__main__" and not __package__:  # python FOLDER/workshop, from another folder
@@ -27,7 +28,9 @@ MARKS = {"done": "done", "missing": "not yet", "wrong": "WRONG"}
 def main(argv: list[str]) -> int:
     sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
     if argv[:1] == ["new"] and len(argv) == 2:
-        return new(Path(argv[1]))
+        return new(Path(argv[1]), copy_skeleton)
+    if argv[:1] == ["hunt"]:
+        return hunt(argv[1:])
     options = read_options(argv)
     names = chosen(options.step)
     verdicts = run(options.file, names)
@@ -38,6 +41,10 @@ def main(argv: list[str]) -> int:
         hint(verdicts, options.hint)
     else:
         show(verdicts)
+        if [state for _, state, *_ in verdicts] == ["done"] * len(verdicts):
+            from workshop.hunt import name_of
+
+            print(name_of(Path(options.file)), end="")
     return int(any(state == "wrong" for _, state, *_ in verdicts))
 
 
@@ -51,19 +58,38 @@ def read_options(argv: list[str]) -> argparse.Namespace:
     return parser.parse_intermixed_args(argv)
 
 
-def new(path: Path) -> int:
-    """Write a file with the functions that the reader fills in. Do not overwrite any file."""
+def new(path: Path, write: Callable[[Path], str]) -> int:
+    """Create a file with `write`, which returns what to do next. Do not overwrite any file."""
     if importlib.util.find_spec(path.stem):
         sys.exit(f"{path} would hide the module {path.stem}: choose a different name")
     try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(SKELETON.read_text(encoding="utf-8"))
+        says = write(path)
     except FileExistsError:
         sys.exit(f"{path} already exists and is not overwritten: choose a different name")
     except OSError as error:
         sys.exit(f"cannot write {path}: {error.strerror}")
-    print(f"created {path}: write its first step, then run python -m workshop {path}")
+    print(f"created {path}: {says}")
     return 0
+
+
+def copy_skeleton(path: Path) -> str:
+    with path.open("x", encoding="utf-8") as file:
+        file.write(SKELETON.read_text(encoding="utf-8"))
+    return f"write its first step, then run python -m workshop {path}"
+
+
+def hunt(argv: list[str]) -> int:
+    """Write a file with one known mistake."""
+    parser = argparse.ArgumentParser(prog="python -m workshop hunt")
+    parser.add_argument("file", help="the file to write")
+    parser.add_argument("--step", help="the step that has the mistake")
+    parser.add_argument("--seed", type=int, default=0, help="a number: it chooses the mistake")
+    options = parser.parse_args(argv)
+    if options.step:
+        chosen(options.step)
+    from workshop.hunt import write
+
+    return new(Path(options.file), lambda path: write(path, options.step, options.seed))
 
 
 def chosen(name: str | None) -> list[str]:

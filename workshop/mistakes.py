@@ -43,9 +43,9 @@ def mistakes(table: str) -> tuple[Mistake, ...]:
     return tuple(found)
 
 
-def of(function: str, found: tuple[Mistake, ...]) -> tuple[Mistake, ...]:
-    """Return those mistakes that are made in this function."""
-    return tuple(mistake for mistake in found if mistake.function == function)
+def of(functions: str, found: tuple[Mistake, ...]) -> tuple[Mistake, ...]:
+    """Return those mistakes that are made in these functions."""
+    return tuple(mistake for mistake in found if mistake.function in functions.split())
 
 
 def changed(source: str, function: str, changes: list[str]) -> str:
@@ -63,19 +63,23 @@ def changed(source: str, function: str, changes: list[str]) -> str:
 
 @functools.cache
 def build(source: str, wrong: Mistake | None = None, style: str = "") -> types.ModuleType:
-    """Return a file of the project as a module. wrong: the mistake to put into it. style: lines
-    such as 'JOINS = True', which replace those that set the same names."""
+    """Return a file of the project as a module. wrong: the mistake to put into it."""
+    module = types.ModuleType("ours")
+    for chunk in text_of(source, wrong, style).split("\n\n\n"):  # they separate functions
+        exec(compiled(chunk), vars(module))
+    return module
+
+
+def text_of(source: str, wrong: Mistake | None = None, style: str = "") -> str:
+    """Return the text of a file, with a mistake. style: lines such as 'JOINS = True', which replace
+    those that set the same names."""
     text = read(source)
-    if wrong:
+    if wrong and wrong.source == source:
         begin, end = body(source, wrong.function)
         text = text[:begin] + wrong.code + text[end:]
     for line in style.splitlines():
-        name = line.partition(" = ")[0]
-        text = re.sub(rf"^{name} = .*", line, text, flags=re.M)
-    module = types.ModuleType("ours")
-    for chunk in text.split("\n\n\n"):  # two empty lines separate functions and classes
-        exec(compiled(chunk), vars(module))
-    return module
+        text = re.sub(rf"^{line.partition(' = ')[0]} = .*", line, text, flags=re.M)
+    return text
 
 
 @functools.cache

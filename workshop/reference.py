@@ -42,8 +42,8 @@ class GPT2(gpt2.GPT2):
         x = self.params["wte"][ids] + self.params["wpe"][positions]  # [..., n_new, n_embd]
         for layer, block in enumerate(self.params["blocks"]):
             x = self.block(x, **block, mask=mask, cache=cache, layer=layer)
-        if cache is not None and COUNTED_BY == "model":
-            cache.length = counted(cache.length, n_new, "model")
+        if COUNTED_BY == "model" and cache is not None:
+            cache.length = cache.length + n_new  # count them
         x = x if last is None else x[..., -last:, :]
         x = layer_norm(x, **self.params["ln_f"], eps=self.eps)
         return linear(x, self.params.get("lm_head", self.params["wte"]))
@@ -67,16 +67,6 @@ def self_attention(x, c_attn, c_proj, n_head, mask, cache=None, layer=0):
     return linear(merge_heads(attention(q, k, v, mask)), **c_proj)
 
 
-def counted(length, n_new, by):
-    """Return the length after n_new tokens, if it is `by` that counts them in this style."""
-    return length + n_new if by == COUNTED_BY else length
-
-
-def begin(length, n_new):
-    """Return where the new slots begin: at the old length."""
-    return length - n_new if COUNTED_BY == "extend" else length
-
-
 class Cache:
     def __init__(self, n_layer, batch, n_head, n_ctx, d_head):
         self.n_ctx, self.length = n_ctx, 0
@@ -87,12 +77,14 @@ class Cache:
         old = self.length
         if old + n_new > self.n_ctx:
             raise ValueError(f"{old + n_new} tokens do not fit the context of {self.n_ctx}")
-        self.length = counted(old, n_new, "extend")
+        if COUNTED_BY == "extend":
+            self.length = old + n_new  # count them
         return np.arange(old, old + n_new)
 
     def append(self, layer, k, v):
-        start = begin(self.length, k.shape[-2])
-        stop = start + k.shape[-2]
+        n_new = k.shape[-2]
+        start = self.length - n_new if COUNTED_BY == "extend" else self.length
+        stop = start + n_new
         kept = self.kv[layer]  # [keys, values]
         if JOINS:
             pairs = zip(kept, (k, v)) if kept[0].size else ()
@@ -102,8 +94,8 @@ class Cache:
             for slots, new in zip(kept, (k, v)):
                 slots[..., start:stop, :] = new
             both = [slots[..., :stop, :] for slots in kept]
-        if layer == len(self.kv) - 1:
-            self.length = counted(self.length, k.shape[-2], "append")
+        if COUNTED_BY == "append" and layer == len(self.kv) - 1:
+            self.length = start + n_new  # count them
         return both
 
     def cut(self, length):
@@ -126,17 +118,19 @@ class Rows:
 
     def extend(self, n_new):
         old = self.lengths[:, None]
-        self.lengths = counted(self.lengths, n_new, "extend")
+        if COUNTED_BY == "extend":
+            self.lengths = self.lengths + n_new  # count them
         return old + np.arange(n_new)
 
     def append(self, layer, k, v):
         rows, n_new = np.arange(len(k))[:, None], k.shape[2]
-        slots = begin(self.lengths, n_new)[:, None] + np.arange(n_new)  # [n_rows, n_new]
+        start = self.lengths - n_new if COUNTED_BY == "extend" else self.lengths
+        slots = start[:, None] + np.arange(n_new)  # [n_rows, n_new]
         n_all = slots.max() + 1
         for kept, new in zip(self.kv[:, layer], (k, v)):
             kept[rows, :, slots] = new.swapaxes(1, 2)
-        if layer == self.kv.shape[1] - 1:
-            self.lengths = counted(self.lengths, n_new, "append")
+        if COUNTED_BY == "append" and layer == self.kv.shape[1] - 1:
+            self.lengths = self.lengths + n_new  # count them
         return self.kv[:, layer, :, :, :n_all]
 
     def cut(self, lengths):

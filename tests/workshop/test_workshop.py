@@ -11,6 +11,7 @@ import pytest
 
 from generate import Sequence, cached
 from workshop import __main__ as cli
+from workshop import hunt
 from workshop.compare import RARE, Raised, chance, is_right, is_same
 from workshop.engine import Reader, Tape, check, difference, right_tape
 from workshop.mistakes import build
@@ -277,6 +278,19 @@ def test_the_workshop_runs_in_another_folder_and_a_file_may_have_neighbours(tmp_
     python = [sys.executable, str(cli.FOLDER), "mine.py", "softmax"]
     done = subprocess.run(python, cwd=tmp_path, capture_output=True, text=True)
     assert done.stdout == "softmax  done\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("step", [step.name for step in STEPS[:-1]])
+def test_a_hunt_ends_with_the_mistakes_name(tmp_path, step, capsys):
+    path = tmp_path / "prey.py"
+    cli.main(["hunt", str(path), "--step", step, "--seed", "3"])
+    text, style = path.read_text("utf-8"), hunt.choose(step, 3)[-1]
+    assert check(Reader(path, STEPS), STEP[step]).state == "wrong"
+    path.write_text(text[: text.index("import gpt2")] + "import gpt2\n" + hunt.code(None, style))
+    capsys.readouterr()
+    assert cli.main([str(path), step]) == 0
+    assert "The mistake in" in capsys.readouterr().out
 
 
 def test_hints_come_one_at_a_time(capsys):

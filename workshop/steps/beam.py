@@ -67,6 +67,7 @@ with `width` equal beams at the beginning, so that the
     new = np.array([prompt]) -> new = np.array([prompt] * width)
 without cache.select: the rows of the cache do not belong to the beams
     cache.select(parents) -> pass
+    # huggingface/transformers, issue 46612: for caches of another name
 with cache.select of rows 0, 1, 2, ..., which the cache does not have yet
     cache.select(parents) -> cache.select(list(range(len(parents))))
 with row 0 as the parent of every beam
@@ -95,6 +96,7 @@ with log P over the length, whatever length_penalty is
     ** length_penalty ->
 with the prompt's tokens counted in the length
     log_p / len(ids) -> log_p / (len(prompt) + len(ids))
+    # huggingface/transformers, issue 26624
 with the finished texts ranked by log P instead of score
     -text[2] -> -text[1]
 with the worst text first

@@ -4,7 +4,7 @@ import numpy as np
 
 from workshop.compare import Seen
 from workshop.engine import Part
-from workshop.mistakes import mistakes
+from workshop.mistakes import mistakes, of
 from workshop.reference import GPT2
 from workshop.steps.inputs import heard, parameters, tiny
 
@@ -84,21 +84,24 @@ def see_cut(m, seed):
 
 
 COUNTED_WRONG = mistakes(r"""
-[workshop/reference.py counted]
+[workshop/reference.py Cache.extend Cache.append GPT2.__call__ Rows.extend Rows.append]
 with a length that stays 0
-    length + n_new if -> length if
+    + n_new  # count them -> + 0
 with a length that grows by 1 for each pass, whatever n_new is
-    length + n_new if -> length + 1 if
+    + n_new  # count them -> + 1
 with only the last pass counted in the length
-    length + n_new if -> n_new + 0 * length if
-[workshop/reference.py begin]
+    + n_new  # count them -> * 0 + n_new
+[workshop/reference.py Cache.append Rows.append]
 with the new keys and values in later slots: the length already counts the new tokens, so their
         slots begin at length - n_new
-    length - n_new if -> length if
+    - n_new if COUNTED_BY -> if COUNTED_BY
 with the new keys and values in earlier slots: the length does not count the new tokens yet
-    if COUNTED_BY == "extend" else length ->
+    if COUNTED_BY == "extend" else -> if True else
+with the length growing in each block instead of once in a pass
+    COUNTED_BY == "append" and layer == -> COUNTED_BY == "append" and 0 <=
+    # skyzh/tiny-llm, pull request 46: an offset that grew too fast
 """)
-KEYS_WRONG = COUNTED_WRONG + mistakes(r"""
+KEYS_WRONG = of("Cache.extend Cache.append GPT2.__call__", COUNTED_WRONG) + mistakes(r"""
 [workshop/reference.py Cache.extend]
 with positions from 0 in each pass, not after the tokens in the cache
     np.arange(old, old + n_new) -> np.arange(n_new)
@@ -111,8 +114,6 @@ without the ValueError past n_ctx
 with the ValueError raised for n_ctx tokens, which still fit
     > self.n_ctx: -> >= self.n_ctx:
 [workshop/reference.py Cache.append]
-with the length growing in each block instead of once in a pass
-    if layer == len(self.kv) - 1: -> if True:
 with all n_ctx slots returned: those of later tokens are empty
     :stop, :] for -> :, :] for
 with only the first new token stored
@@ -156,11 +157,14 @@ with the embeddings of positions 0, 1, 2, ... but the right mask
     ["wpe"][positions] -> ["wpe"][np.arange(ids.shape[-1])]
 with positions from 0 in each pass: those that extend returns are not used
     mask = causal_mask -> positions = np.arange(n_new); mask = causal_mask
+    # huggingface/transformers, pull request 15751
 with a mask for positions from 0, which has keys only for the new tokens
     mask = causal_mask(positions) -> mask = causal_mask(np.arange(ids.shape[-1]))
+    # rasbt/LLMs-from-scratch, pull request 697
 without the mask if there is a cache
     mask = causal_mask(positions)
     -> mask = causal_mask(positions) if cache is None else np.float32(0)
+    # Mikyx-1/TinyLLM, issue 17; QwenLM/Qwen, issue 979
 with the new tokens counted once more in GPT2.__call__
     => logits = linear(x, self.params.get("lm_head", self.params["wte"]))
         \n        if cache: cache.length += n_new
@@ -239,7 +243,7 @@ def see_rows(m, seed):
         yield Seen(f"the lengths, tokens in each row:{done}", np.array(cache.lengths), "n_rows")
 
 
-ROWS_WRONG = COUNTED_WRONG + mistakes(r"""
+ROWS_WRONG = of("Rows.extend Rows.append", COUNTED_WRONG) + mistakes(r"""
 [workshop/reference.py Rows.extend]
 with the positions of the longest row for all rows
     old + np.arange(n_new) -> 0 * old + old.max() + np.arange(n_new)
@@ -268,8 +272,6 @@ with only the first new token stored
     slots] = new.swapaxes(1, 2) -> slots[:, :1]] = new.swapaxes(1, 2)[:, :1]
 with keys and values that are not stored
     kept[rows, :, slots] = new.swapaxes(1, 2) -> pass
-with lengths that grow in each block instead of once in a pass
-    if layer == self.kv.shape[1] - 1: -> if True:
 [workshop/reference.py Rows.cut]
 of a cut that does nothing
     np.minimum(self.lengths, lengths) -> self.lengths

@@ -264,6 +264,7 @@ TOP_P_WRONG = KEEP_WRONG + mistakes(r"""
 [samplers.py keep_top_p]
 without the token that reaches p, so that the kept tokens sum to less than p
     probs >= falling[last] -> probs >= falling[max(last - 1, 0)]
+    # Biohub/esm, pull request 360; rasbt/reasoning-from-scratch, issue 164
 with one token too many
     probs >= falling[last] -> probs >= falling[min(last + 1, len(mass) - 1)]
 with the least probable tokens kept until they sum to p

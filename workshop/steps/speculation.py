@@ -328,6 +328,7 @@ SPECULATIVE_WRONG = mistakes(r"""
 [workshop/reference.py speculative]
 without the cut, so that rejected drafts stay in the cache
     => pass
+    # ml-explore/mlx-lm, pull request 1109
 without the cut, so that rejected drafts stay in the
         cache instead of the tokens that replaced them
     [*ids[cache.length :], *drafts] -> [*ids, *drafts][cache.length :]
