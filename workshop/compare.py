@@ -54,12 +54,12 @@ def is_same(a: Seen, b: Seen) -> float:
 
 def weight(a: Seen) -> float:
     """Return how much it proves if two codes have this wrong result: few mistakes lead to the same
-    array or list, but many to the same yes or no, and most to an error without a number or name."""
+    array or list, but many to the same number or yes, and most to an error without a number."""
     if isinstance(a.value, Raised):
         return 1.0 if re.search(r"[\d']", a.value.error) else 0.34
     if isinstance(a.value, list | tuple):
         return 1.0 if len(a.value) > 1 else 0.5
-    return 1.0 if isinstance(a.value, np.ndarray) or a.value not in (0, 1) else 0.5
+    return 1.0 if isinstance(a.value, np.ndarray) else 0.5
 
 
 def plain(value):  # arrays, tuples and NumPy numbers -> lists and Python numbers

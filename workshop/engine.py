@@ -26,7 +26,7 @@ from workshop.mistakes import Mistake, build
 from workshop.slips import slips
 
 NAMED = 0.5  # a known mistake must explain this share of the wrong results
-MOST_RESULTS = 10_000  # the search for a name ends after so many results of known mistakes
+MOST_RESULTS = 30_000  # the search for a name ends after so many results of known mistakes
 RANDOM = 50  # a sample of random outcomes counts as so many results
 WHY_FLOAT64 = "np.sqrt, np.where, np.zeros and np.array return float64 for Python numbers"
 
@@ -290,9 +290,9 @@ def judge(
         return "argument", f"{told} The arguments have the names that the skeleton gives them."
     if name and (found := named(part, mine, right)):
         mistake, share = found
-        these = "these are" if share == 1 else "the first wrong results are"
+        these = "these are the results" if share == 1 else "the first wrong results are those"
         more = "" if share == 1 else "; something else is wrong, too"
-        return mistake.says, f"{part.names[0]}: {these} the results {mistake.says}{more}. ({says})"
+        return mistake.says, f"{part.names[0]}: {these} {mistake.says}{more}. ({says})"
     return "slow" if told.startswith("slow: ") else None, says
 
 
@@ -320,10 +320,14 @@ def named(part: Part, mine: Tape, right: Tape) -> tuple[Mistake, float] | None:
 
 def fit(mine: Tape, odd: list, other: Tape, right: Tape, least: float) -> tuple[float, float]:
     """Return the share of the wrong results of `mine` that `other` explains, and how probable its
-    random results are. The n-th wrong result has the weight 1 / 2^n. A result that is wrong in
-    `other` but right in `mine` counts as not explained. Return 0 if the share is below `least`."""
+    random results are. Only the first 7 wrong results count; the n-th has the weight 1 / 2^n. A
+    result that is wrong in `other` but right in `mine` is a wrong result that is not explained.
+    Return 0 if the share is below `least`, or if the results do not prove enough."""
     explained, total, probable, n, proofs = 0.0, 0.0, 1.0, 0, 0.0
-    for i, (a, is_odd) in enumerate(zip(mine, odd)):
+    in_order = sorted(zip(mine, odd), key=lambda pair: pair[0].kind == "~" and not pair[1])
+    for i, (a, is_odd) in enumerate(in_order):  # right samples last, because they take long
+        if n == 7:
+            break
         b, c = other.find(a.label), right.find(a.label)
         if not is_odd and b and c and is_right(b, c) > RARE:
             continue
@@ -335,7 +339,8 @@ def fit(mine: Tape, odd: list, other: Tape, right: Tape, least: float) -> tuple[
             proofs += weight(a)
         elif is_odd and b and isinstance(a.value, Raised) and isinstance(b.value, Raised):
             explained += 0.5 ** (n + 1)  # the same mistake may raise another error in another style
-        rest = 0.5**n - 0.5 ** (n + sum(odd[i + 1 :]))  # the later ones, if they are explained
+        n_later = sum(is_odd for _, is_odd in in_order[i + 1 :])
+        rest = 0.5**n - 0.5 ** min(7, n + n_later)  # if all of these are explained
         if (explained + rest) / (total + rest) < least:
             break
     share = explained / total

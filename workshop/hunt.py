@@ -101,7 +101,8 @@ def written(text: str) -> list[int] | str:
     exec(HEAD[HEAD.index("from") :] + text, vars(module))
     try:
         model = tiny(module)
-        return list(module.cached(model, Sequence(model, [3, 1, 4], 9, greedy)))
+        with np.errstate(all="ignore"):
+            return list(module.cached(model, Sequence(model, [3, 1, 4], 9, greedy)))
     except Exception as error:
         return f"nothing, but raises a {type(error).__name__}"
 

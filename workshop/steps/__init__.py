@@ -2,7 +2,7 @@
 
 from workshop.engine import Step
 from workshop.steps.beam import BEAM
-from workshop.steps.keys import CUT, KEYS, PREFILL, ROWS
+from workshop.steps.keys import CUT, KEYS, PREFILL, ROWS, SELECT
 from workshop.steps.layers import GELU, LAYER_NORM, LINEAR, SOFTMAX
 from workshop.steps.loops import ADVANCE, CACHED, DRAW, NAIVE, TEMPERATURE, TOP_K, TOP_P
 from workshop.steps.pairs import ENCODE, MERGE
@@ -35,6 +35,6 @@ STEPS = [
     Step("rows", (ROWS, PREFILL)),
     Step("rule", (RULE,)),
     Step("speculation", (DRAFT_MODEL, SPECULATIVE)),
-    Step("beam", (BEAM,)),
+    Step("beam", (SELECT, BEAM)),
     Step("stories", (STORIES,)),
 ]

@@ -119,6 +119,9 @@ with all n_ctx slots returned: those of later tokens are empty
 with only the first new token stored
     slots[..., start:stop, :] = new -> slots[..., start, :] = new[..., 0, :]
     [old, new] -> [old, new[..., :1, :]]
+with only the last new token stored
+    slots[..., start:stop, :] = new -> slots[..., stop - 1, :] = new[..., -1, :]
+    [old, new] -> [old, new[..., -1:, :]]
 with keys and values that are not stored for later passes
     kept = self.kv[layer] -> kept = [one.copy() for one in self.kv[layer]]
     self.kv[layer] = both -> pass
@@ -217,6 +220,30 @@ CUT = Part(
     '"The loop and its cache": Cutting a cache back.',
     styles=STYLES,
     needs=(*WRITTEN, "Cache.cut"),
+)
+
+
+def see_select(m, seed):
+    model = tiny(m)
+    cache = model.new_cache(2)
+    model([IDS[:3], IDS[2:5]], cache)
+    for rows in ([1, 0, 0], [2, 0]):
+        cache.select(rows)
+        name = f"after select({rows})"
+        yield Seen(f"cache.length {name}", cache.length)
+        found = model([[id] for id in IDS[: len(rows)]], cache)
+        yield Seen(f"the logits of one more token {name}", found, "text, n_new, n_vocab")
+
+
+SELECT_WRONG = mistakes(r"""
+[workshop/reference.py Cache.select]
+of a select that does nothing
+    self.kv = -> _ =
+with the rows in order, whatever rows are
+    one[rows] -> one[[min(i, len(one) - 1) for i in range(len(rows))]]
+""")
+SELECT = Part(
+    PLACED, see_select, SELECT_WRONG, '"Search": Try them all.', STYLES, (*WRITTEN, "Cache.select")
 )
 
 

@@ -77,6 +77,9 @@ with one mean and variance for the whole array
 with the mean of each row, but the variance of the whole array
     x = x - x.mean -> whole = x; x = x - x.mean
     (x * x).mean(-1, keepdims=True) -> whole.var()
+with b added before the product with g
+    x / -> (x /
+    * g + b -> + b) * g
 with g and b swapped
     * g + b -> * b + g
 """)

@@ -174,6 +174,8 @@ of draws in which all tokens are equally probable
     => return int(rng.integers(len(probs)))
 of the token after the right one
     side="right")) -> side="right")) + 1
+of the token before the right one
+    => return int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")) - 1
 of draws that do not use rng, so that they cannot be repeated
     rng.random() -> np.random.default_rng().random()
 of a random generator that starts again at each draw
