@@ -5,23 +5,24 @@
         ...  # run a loop over the sequence
     Path("page.html").write_text(html(record(tokenizer, sequence, run)), "utf-8")
 
-In a notebook: show(tokenizer, model, "Once upon a time", top_k=40).
+In a notebook: show(tokenizer, model, "Once upon a time", top_k=40). A second page, of show_code and
+code.py, steps through the code that ran.
 """
 
-import base64
 import copy
 import json
 import re
-import zlib
 from html import escape
-from pathlib import Path
 
 import numpy as np
 
 from decoding.beam import top_indices
 from generate import Sequence, begin, cached
 from gpt2 import log_softmax, softmax
+from page import trace
 from page.candidates import SLIDERS, candidates, filter_names
+from page.code import MODULES, check, code_html
+from page.pack import included, label, packed
 from page.recorder import passes, recording
 from page.run import die, read_draws, read_passes, watching
 from page.why import KEEP, parts
@@ -35,8 +36,6 @@ MOST_WEIGHTS = 8_000_000  # if a text has more attention weights, only the last 
 
 def show(tokenizer, model, prompt: str, n: int = 40, seed: int = 0, loop=cached, **settings):
     """Generate n tokens, and show their page in a notebook. settings: for `make_sampler`."""
-    from IPython.display import HTML  # imported here, because only notebooks have it
-
     prompt_ids, source = tokenizer.encode(prompt), ()
     if hasattr(model, "read"):
         prompt_ids = source = model.add_special_tokens(prompt_ids)
@@ -44,7 +43,22 @@ def show(tokenizer, model, prompt: str, n: int = 40, seed: int = 0, loop=cached,
     sequence = Sequence(model, start, n, make_sampler(**settings), die(seed))
     with watching(sequence) as run:
         list(loop(model, sequence))
-    page = html(record(tokenizer, sequence, run, source, (), settings | {"seed": seed}))
+    return framed(html(record(tokenizer, sequence, run, source, (), settings | {"seed": seed})))
+
+
+def show_code(tokenizer, model, prompt: str, n: int = 3, seed: int = 0, loop=cached, **settings):
+    """Generate n tokens with a GPT-2, and show in a notebook how its code ran, line by line."""
+    ids = tokenizer.encode(prompt)
+    check(model, len(ids))
+    sequence = Sequence(model, ids, n, make_sampler(**settings), seed)
+    with trace.recording(MODULES, model) as record:
+        list(loop(model, sequence))
+    return framed(code_html(record, tokenizer, sequence))
+
+
+def framed(page: str):
+    from IPython.display import HTML  # imported here, because only notebooks have it
+
     return HTML(f'<div><iframe srcdoc="{escape(page)}" width="100%" height="900"></iframe></div>')
 
 
@@ -57,11 +71,6 @@ def html(recorded: dict, live: dict | None = None) -> str:
         text = json.dumps(data, allow_nan=False).replace("<", "\\u003c")
         page = page.replace(f"<!-- {name} -->", text)
     return page
-
-
-def included(name):  # return a file's text, with the text of FILE in place of <!-- FILE -->
-    text = (Path(__file__).parent / "browser" / name).read_text("utf-8")
-    return re.sub(r"<!-- (\S+\.\w+) -->", lambda found: included(found[1]), text)
 
 
 def record(tokenizer, sequence: Sequence, run, source=(), steps=(), settings=SLIDERS) -> dict:
@@ -142,20 +151,6 @@ def rounded(weights):  # [..., n, n_keys] -> same, as bytes
     return (LEVELS * np.sqrt(weights) + 0.5).astype("u1")
 
 
-def label(tokenizer, id: int) -> str:
-    """Return a token's text. A byte of an incomplete character appears in hexadecimal: <E4>."""
-    text = tokenizer.token_bytes(id).decode("utf-8", "surrogateescape")
-    text = re.sub("[\udc80-\udcff]", lambda found: f"<{ord(found[0]) - 0xDC00:02X}>", text)
-    return text or tokenizer.tokens[id]
-
-
 def without_folder(x):
     """Turn /home/me/plug.py:mine(2) into plug.py:mine(2), because others may see the page."""
     return re.sub(r"^([A-Za-z]:)?[\\/.~][^:]*[\\/]", "", x) if isinstance(x, str) else x
-
-
-def packed(array):  # -> ["Int16Array" or another JavaScript type, compressed data in base64]
-    if array.dtype.itemsize == 8:  # 4 bytes are enough, and JavaScript has no Int64Array
-        array = array.astype(array.dtype.kind + "4")
-    data = zlib.compress(array.tobytes(), 9)
-    return [array.dtype.name.capitalize() + "Array", base64.b64encode(data).decode()]

@@ -13,7 +13,7 @@ from loading.errors import UserError
 from terminal.loops import DRAFTERS, LOOPS
 
 SAMPLING = ("temperature", "top_k", "top_p", "min_p")
-VIEWS = ("score", "explain", "compare", "html", "interactive")
+VIEWS = ("score", "explain", "compare", "html", "code", "interactive")
 DRAWING = tuple(name for name in LOOPS if name != "beam")
 
 # Option -> its name in a checkpoint's generation_config.json.
@@ -35,7 +35,7 @@ FORCED: dict = dict(forced_bos_token_id=None, forced_eos_token_id=None)  # only 
 ONLY_FOR: dict[str, Any] = dict.fromkeys((*SAMPLING, "seed"), DRAWING)
 ONLY_FOR |= dict.fromkeys(("beams", "length_penalty", "return"), ["beam"])
 ONLY_FOR |= dict.fromkeys(("draft", "drafter"), ["speculative"])
-ONLY_FOR |= dict(loop=["cached"], gamma=DRAFTERS)
+ONLY_FOR |= dict(loop=["cached"], gamma=DRAFTERS, code=["naive", "cached", "speculative"])
 NEEDS = dict(live="html", system="chat")
 
 
@@ -106,6 +106,7 @@ OPTIONS = {
         ("explain", FLAG, "each step: the token, its alternatives, the entropy"),
         ("compare", FLAG, "run every method that applies, and print one table"),
         ("html", FILE, "also write a page (.html) that shows how the text was made"),
+        ("code", FILE, "also write a page (.html) that steps through the code, with its numbers"),
         ("live", FLAG, "with --html: put the model, rounded to 8 bits, into the page"),
         ("interactive", FLAG, "an interactive prompt; /help lists its commands"),
     ],
@@ -139,7 +140,7 @@ def check(given: dict, method: str = "") -> None:
     """Raise Usage if the given options contradict each other or do not apply to the method."""
     n_prompts, least = len(given["prompts"]), given.get("min_length", 0)
     n_prompts += 2 * ("prompts_file" in given)  # it may have several
-    one = [flag(view) for view in ("explain", "compare", "html") if view in given]
+    one = [flag(view) for view in ("explain", "compare", "html", "code") if view in given]
     views = [flag(view) for view in VIEWS if view in given]
     idle = [flag(name) for name in GENERATING if name in given]
     alone = [f"{flag(a)} needs {flag(b)}" for a, b in NEEDS.items() if {a, b} & {*given} == {a}]
@@ -149,7 +150,8 @@ def check(given: dict, method: str = "") -> None:
         ("score" in given and idle, f"--score takes no {', '.join(idle)}"),
         ("interactive" in given and n_prompts, "--interactive takes no prompts"),
         ("interactive" in given and "json" in given, "--interactive takes no --json"),
-        ("html" in given and n_prompts != 1, "--html takes exactly one PROMPT"),
+        (given.keys() & {"html", "code"} and n_prompts != 1, "a page takes exactly one PROMPT"),
+        ({"code", "loop"} <= given.keys(), "--code steps through the loops of generate.py only"),
         (one and given.get("return", 1) > 1, f"{', '.join(one)}: one text per prompt"),
         ("json" in given and given.keys() & {"explain", "compare"}, "this view has no --json"),
         ({"draft", "drafter"} <= given.keys(), "give only one of --draft, --drafter"),

@@ -18,7 +18,7 @@ from decoding.score import score
 from generate import begin
 from gpt2 import softmax
 from loading.errors import UserError
-from page.file import writing
+from page.file import writing, writing_code
 from page.live import in_8_bits
 from samplers import Sampler
 from terminal import options
@@ -203,11 +203,11 @@ def scored(session: Session, text: str) -> dict:
 
 @contextlib.contextmanager
 def page_for(session: Session, row: Row, given: dict) -> Iterator[None]:
-    """With --html, write a page about a row, which grows in this `with` block."""
-    if "html" not in given:
+    """With --html or --code, write a page about a row, which grows in this `with` block."""
+    if not given.keys() & {"html", "code"}:
         yield
         return
-    is_live = "live" in given
+    file, is_live = given.get("html") or given["code"], "live" in given
     if is_live:
         session.model = in_8_bits(session.tokenizer, session.model)
     settings = session.settings | {"seed": row.seed}
@@ -215,10 +215,14 @@ def page_for(session: Session, row: Row, given: dict) -> Iterator[None]:
         settings |= dict.fromkeys(page.SLIDERS)
     source, model = row.prompt_ids if session.reads else (), session.model if is_live else None
     sequence, how = session.start(row, page.die(row.seed)), (source, row.steps, settings, model)
-    with writing(given["html"], session.tokenizer, sequence, *how):
+    if "code" in given:
+        pages, how = writing_code, (session.model, *session.drafts.values())
+    else:
+        pages = writing
+    with pages(file, session.tokenizer, sequence, *how):
         yield
     if not session.settings["json"]:
-        print_figures(f"({given['html']} is written: open it in a browser)")
+        print_figures(f"({file} is written: open it in a browser)")
 
 
 def bar(tenths: float) -> str:
