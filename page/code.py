@@ -36,6 +36,8 @@ def check(model, n_prompt):
 
 def code_html(record, tokenizer, sequence) -> str:
     """Return the page as one string. Raises UserError if a page of MOST_BYTES is too small."""
+    if not record.passes:
+        raise UserError("--code steps through passes of the model: no new token, no pass")
     axes, inner = axes_in(MODULES), [*range(1, len(sequence.model.params["blocks"]) - 1)]
     for left_out, whole in ([], True), (inner, True), (inner, False):
         packing = Packing(record, axes, sequence, left_out, whole)
