@@ -89,6 +89,7 @@ def record(tokenizer, sequence: Sequence, run, source=(), steps=(), settings=SLI
     data["draws"] = read_draws(run, sequence, "beams" if steps else "unknown")
     work = sum(call.multiply_adds for call in passes(run, sequence.model))
     data |= {"work": work, "drafting": sum(call.multiply_adds for call in run) - work}
+    data["seconds"] = [seconds(run, sequence.model), seconds(run), plain_seconds(sequence)]
     data["temperatures"] = sorted({*(np.arange(1, 21) / 10), given.get("temperature") or 1.0})
     arrays = look_inside(sequence, data)
     named = {*ids, *source, *arrays["best"].flat}  # "best" includes the rivals
@@ -97,6 +98,22 @@ def record(tokenizer, sequence: Sequence, run, source=(), steps=(), settings=SLI
     named |= {token for one in data["passes"] for token, *_ in one["bets"] + one["residual"]}
     data["labels"] = {int(id): label(tokenizer, id) for id in named}
     return data | {"arrays": {name: packed(array) for name, array in arrays.items()}}
+
+
+def seconds(calls, model=None):
+    """Return how long a model's passes took, or those of all models."""
+    found = passes(calls, model) if model else [call for call in calls if call.name == "__call__"]
+    return sum(call.seconds for call in found)
+
+
+def plain_seconds(sequence):
+    """Return how long the model takes for the text if it reads one token at a time."""
+    cache, ids = sequence.model.new_cache(), sequence.ids
+    with recording(sequence.model) as calls:
+        sequence.model(np.array(ids[: sequence.n_prompt]), cache, last=1)
+        for id in ids[sequence.n_prompt : -1]:
+            sequence.model(np.array([id]), cache, last=1)
+    return seconds(calls, sequence.model)
 
 
 def look_inside(sequence, data):
@@ -119,6 +136,7 @@ def look_inside(sequence, data):
     if added is not None:
         data["unit"] = max(float(np.abs(added).max()), 1e-9) / 32767
         arrays["added"] = np.rint(added / data["unit"]).astype("i2")
+        data["n_parts"] = added.shape[-1]
     return arrays | attention_weights(calls[-1], n, data["source"])
 
 

@@ -41,8 +41,8 @@ function tell(selector, values, ...cases) {
 // its outline of length plain. signedTrack: a bar from the middle to the right, or left if x < 0.
 const line = (kind, name, ...cells) => element(`tr${kind}`, element("th", {scope: "row"}, name),
   cells.map((cell) => (cell?.tagName === "TD" ? cell : element("td", cell))));
-const bar = (kind, name, p, plain) => element(`li${kind}`, element("span.name", name),
-  track(p, plain), element("span.number", percent(p)));
+const bar = (kind, name, p, plain, says = percent) => element(`li${kind}`,
+  element("span.name", name), track(p, plain), element("span.number", says(p)));
 const track = (p, plain = 0) =>
   element("span.track", {"--p": p, "--plain": plain, "aria-hidden": "true"});
 const signedTrack = (x, most) => element(x < 0 ? "span.signed.minus" : "span.signed",
@@ -58,6 +58,9 @@ function percent(p) {
   if (p > 0.9995 && p < 0.99999) return ">\u00a099.9\u00a0%";
   return `${(100 * p).toFixed(p >= 0.00095 || !p ? 1 : 2)}\u00a0%`;
 }
+
+// Attention weights are stored rounded: a share of them is shown without decimals.
+const about = (p) => (p > 0 && p < 0.005 ? "<\u00a01\u00a0%" : `${Math.round(100 * p)}\u00a0%`);
 
 // Return numbers from 0 to 1 as texts, with enough digits to tell them apart.
 function digits(numbers, n = 4) {

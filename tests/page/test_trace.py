@@ -1,4 +1,4 @@
-"""A record of the code's lines and operations equals what a debugger sees in a second, plain run."""
+"""A record of lines and operations equals what a debugger sees in a second, plain run."""
 
 import ast
 import functools
