@@ -5,8 +5,7 @@
         ...  # run a loop over the sequence
     Path("page.html").write_text(html(record(tokenizer, sequence, run)), "utf-8")
 
-In a notebook: show(tokenizer, model, "Once upon a time", top_k=40). A second page, of show_code and
-code.py, steps through the code that ran.
+In a notebook: show(tokenizer, model, "Once upon a time", top_k=40), or show_code (see code.py).
 """
 
 import copy
@@ -19,9 +18,8 @@ import numpy as np
 from decoding.beam import top_indices
 from generate import Sequence, begin, cached
 from gpt2 import log_softmax, softmax
-from page import trace
 from page.candidates import SLIDERS, candidates, filter_names
-from page.code import MODULES, check, code_html
+from page.code import SMALL, code_html, stepping
 from page.pack import included, label, packed
 from page.recorder import passes, recording
 from page.run import die, read_draws, read_passes, watching
@@ -48,12 +46,10 @@ def show(tokenizer, model, prompt: str, n: int = 40, seed: int = 0, loop=cached,
 
 def show_code(tokenizer, model, prompt: str, n: int = 3, seed: int = 0, loop=cached, **settings):
     """Generate n tokens with a GPT-2, and show in a notebook how its code ran, line by line."""
-    ids = tokenizer.encode(prompt)
-    check(model, len(ids))
-    sequence = Sequence(model, ids, n, make_sampler(**settings), seed)
-    with trace.recording(MODULES, model) as record:
+    sequence = Sequence(model, tokenizer.encode(prompt), n, make_sampler(**settings), seed)
+    with stepping(model, sequence.n_prompt) as record:
         list(loop(model, sequence))
-    return framed(code_html(record, tokenizer, sequence))
+    return framed(code_html(record, tokenizer, sequence, SMALL))
 
 
 def framed(page: str):
@@ -89,7 +85,7 @@ def record(tokenizer, sequence: Sequence, run, source=(), steps=(), settings=SLI
     data["draws"] = read_draws(run, sequence, "beams" if steps else "unknown")
     work = sum(call.multiply_adds for call in passes(run, sequence.model))
     data |= {"work": work, "drafting": sum(call.multiply_adds for call in run) - work}
-    data["seconds"] = [seconds(run, sequence.model), seconds(run), plain_seconds(sequence)]
+    data["seconds"] = seconds(run, sequence) if any(x["bets"] for x in data["passes"]) else []
     data["temperatures"] = sorted({*(np.arange(1, 21) / 10), given.get("temperature") or 1.0})
     arrays = look_inside(sequence, data)
     named = {*ids, *source, *arrays["best"].flat}  # "best" includes the rivals
@@ -100,20 +96,14 @@ def record(tokenizer, sequence: Sequence, run, source=(), steps=(), settings=SLI
     return data | {"arrays": {name: packed(array) for name, array in arrays.items()}}
 
 
-def seconds(calls, model=None):
-    """Return how long a model's passes took, or those of all models."""
-    found = passes(calls, model) if model else [call for call in calls if call.name == "__call__"]
-    return sum(call.seconds for call in found)
-
-
-def plain_seconds(sequence):
-    """Return how long the model takes for the text if it reads one token at a time."""
-    cache, ids = sequence.model.new_cache(), sequence.ids
-    with recording(sequence.model) as calls:
-        sequence.model(np.array(ids[: sequence.n_prompt]), cache, last=1)
-        for id in ids[sequence.n_prompt : -1]:
-            sequence.model(np.array([id]), cache, last=1)
-    return seconds(calls, sequence.model)
+def seconds(run, sequence):
+    """Return the seconds of the model's passes, of all passes, and of one token at a time."""
+    model, cache = sequence.model, sequence.model.new_cache()
+    with recording(model) as alone:
+        for ids in np.split(sequence.ids[:-1], range(sequence.n_prompt, len(sequence.ids) - 1)):
+            model(ids, cache, last=1)
+    calls = passes(run, model), [call for call in run if call.name == "__call__"], alone
+    return [sum(call.seconds for call in each) for each in calls]
 
 
 def look_inside(sequence, data):

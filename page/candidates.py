@@ -50,9 +50,8 @@ def candidates(logits, sequence, temperatures, n):  # [n_rows, n_vocab] -> array
         below = np.rint(65535 * (np.cumsum(p) - p)[stored]).astype(np.uint16)
         exact = below, p[others].sum(), kept.sum(), softmax(tempered)[kept].sum()
         rows.append((stored, own[own != came][:n_rivals], *found, rest, left, *exact))
-    names = ["best", "rivals", "logits", "first", "last", "by", "rest", "left"]
-    names += ["below", "hidden", "kept", "mass"]
-    return {name: np.array(column) for name, column in zip(names, zip(*rows))}
+    columns = "best rivals logits first last by rest left below hidden kept mass".split()
+    return {name: np.array(column) for name, column in zip(columns, zip(*rows))}
 
 
 def filter_names(sampler):

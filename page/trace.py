@@ -16,7 +16,7 @@ import gc
 import sys
 import types
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -25,14 +25,6 @@ from page.live import arrays_in
 OPERATIONS = ast.BinOp, ast.UnaryOp, ast.Compare, ast.Call, ast.Subscript, ast.Attribute, ast.IfExp
 SKIPPED = {"__init__", "check_prompt", "_check_length", "running", "n_left", "finish"}  # plumbing
 MOST_PASSES = 4
-
-
-class Stop(NamedTuple):  # a statement that is about to run
-    node: int
-    frame: int
-    n_pass: int
-    part: Any  # "in", a layer's number, or "out"; outside of the model "loop" or "draw"
-    entries: list  # (name, value) if new or changed before it, then (node, value) of its operations
 
 
 class Adder(ast.NodeTransformer):
@@ -89,10 +81,11 @@ def is_operation(node):
 
 
 class Record:
-    """What ran. frames: (the caller's number or None, place) of each function call; its place is
-    the lines that lead to it from a model's __call__ on, or (). values: each different value once,
-    as JSON, but with "array"; elsewhere, a value is its index in this list. passes: (is it the
-    first model's?, the number of cached tokens, the ids of the new tokens)."""
+    """stops: [node, frame, pass, part, entries] of each statement that ran. part: "in", a layer's
+    number, "out"; outside of a pass "loop", "draw". entries: (name, value) if new or changed, then
+    (node, value) of operations. frames: (caller, place) of each function call; place: the lines
+    that lead to it from a model's __call__. values: each different value once; elsewhere, a value
+    is its index here. passes: (is it the first model's?, number of cached tokens, new ids)."""
 
     def __init__(self, models):
         self.models, self.done = models, False
@@ -116,7 +109,7 @@ class Record:
         names = {x: self.store(v, x.startswith("self.")) for x, v in local_names(frame).items()}
         new = [(name, value) for name, value in names.items() if state.names.get(name) != value]
         state.names, state.node, state.stop, state.calls = names, k, len(self.stops), 0
-        self.stops.append(Stop(k, state.number, n_pass, part, new))
+        self.stops.append([k, state.number, n_pass, part, new])
 
     def enter(self, frame, function):
         """Return the state of a new function call."""
@@ -126,14 +119,13 @@ class Record:
         state.place = caller.place and (*caller.place, caller.node, caller.calls)
         if function == "GPT2.__call__":
             state.part, state.place = "in", (names["last"] is None,)
-            n_cached = 0 if names["cache"] is None else names["cache"].length
-            is_first = names["self"] is self.models[0]
-            self.done |= sum(one[0] for one in self.passes) + is_first > MOST_PASSES
-            if not self.done:
-                self.passes.append((is_first, n_cached, np.ravel(names["ids"]).tolist()))
+            n_cached, model = getattr(names["cache"], "length", 0), names["self"]
+            new = model is self.models[0], n_cached, np.ravel(names["ids"]).tolist()
+            self.done |= sum(one[0] for one in [*self.passes, new]) > MOST_PASSES
+            self.passes += [] if self.done else [new]
         elif function == "GPT2.block" and not self.done:
             state.part, caller.part = names["layer"], "out"
-            self.stops[caller.stop] = self.stops[caller.stop]._replace(part=state.part)
+            self.stops[caller.stop][3] = state.part
         self.frames.append((caller.number, state.place))
         self.states[frame] = state
         return state
@@ -141,8 +133,7 @@ class Record:
     def see(self, k, value):
         """Record an operation's value, and return it."""
         if not self.done:
-            stop = self.stops[self.state(sys._getframe(1)).stop]
-            stop.entries.append((k, self.store(value)))
+            self.stops[self.state(sys._getframe(1)).stop][4].append((k, self.store(value)))
         return value
 
     def state(self, frame):
@@ -188,17 +179,14 @@ def local_names(frame):
     return names | {f"self.{x}": own[x] for x in frame.f_code.co_names if x in own}
 
 
-def root(x):
-    """Return the array of which x is a view."""
-    while isinstance(x.base, np.ndarray):
-        x = x.base
-    return x
+def root(x):  # the array of which x is a view
+    return root(x.base) if isinstance(x.base, np.ndarray) else x
 
 
 @contextlib.contextmanager
 def recording(modules, *models):
-    """Yield a Record of what the modules' functions compute in the `with` block. models: all models
-    that run in it. The record ends after MOST_PASSES passes of the first."""
+    """Yield a Record of what the modules' functions compute in the `with` block, up to MOST_PASSES
+    passes of the first model. models: all that run there."""
     record, plain, added = Record(models), {}, {}
     for module in modules:
         tree = ast.parse(Path(module.__file__).read_text("utf-8"))

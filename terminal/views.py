@@ -18,8 +18,8 @@ from decoding.score import score
 from generate import begin
 from gpt2 import softmax
 from loading.errors import UserError
-from page.file import writing, writing_code
-from page.live import in_8_bits
+from page import live
+from page.file import writing
 from samplers import Sampler
 from terminal import options
 from terminal.loops import LOOPS
@@ -209,17 +209,23 @@ def page_for(session: Session, row: Row, given: dict) -> Iterator[None]:
         return
     file, is_live = given.get("html") or given["code"], "live" in given
     if is_live:
-        session.model = in_8_bits(session.tokenizer, session.model)
+        session.model = live.in_8_bits(session.tokenizer, session.model)
     settings = session.settings | {"seed": row.seed}
     if settings["method"] == "beam":  # beam search does not sample: the sliders start at neutral
         settings |= dict.fromkeys(page.SLIDERS)
-    source, model = row.prompt_ids if session.reads else (), session.model if is_live else None
-    sequence, how = session.start(row, page.die(row.seed)), (source, row.steps, settings, model)
+    source, model = row.prompt_ids if session.reads else (), session.model
+    sequence, tokenizer = session.start(row, page.die(row.seed)), session.tokenizer
+
+    def make(run):
+        if "code" in given:
+            return page.code_html(run, tokenizer, sequence)
+        data = page.record(tokenizer, sequence, run, source, row.steps, settings)
+        return page.html(data, live.parts(tokenizer, model) if is_live else None)
+
+    recorder = page.watching(sequence)
     if "code" in given:
-        pages, how = writing_code, (session.model, *session.drafts.values())
-    else:
-        pages = writing
-    with pages(file, session.tokenizer, sequence, *how):
+        recorder = page.stepping(model, len(row.prompt_ids), *session.drafts.values())
+    with writing(file, recorder, make):
         yield
     if not session.settings["json"]:
         print_figures(f"({file} is written: open it in a browser)")

@@ -16,20 +16,21 @@ from decoding.drafters import DraftModel
 from generate import Sequence
 from page.axes import axes_in
 from page.code import MODULES
-from page.trace import SKIPPED, recording
+from page.trace import SKIPPED, Record, local_names, recording
 from samplers import make_sampler
 from speculative import speculative
 from tests.support.tiny import tiny_gpt2
 
 FILES = {module.__file__: module.__name__ for module in MODULES}
 ONCE = "append|extend|cut|draw|random|reserve|model|advance|propose|learn|verify|block|attention"
+NAMED = {"n_head", "d_head", "n_new", "n_all", "n_embd", "n_vocab"}  # not "n" or "n_in"
 
 
-def run(method, n=3):
+def run(method):
     """Return (sequence, its models, a loop that has not begun)."""
     tokenizer, model = utils.load("stories")
     sampler = make_sampler(temperature=0.7, top_k=40, top_p=0.9)
-    sequence = Sequence(model, tokenizer.encode("Once upon a"), n, sampler, 3)
+    sequence = Sequence(model, tokenizer.encode("Once upon a"), 3, sampler, 3)
     if method != "speculative":
         return sequence, [model], lambda: getattr(generate, method)(model, sequence)
     small = utils.load("stories-draft")[1]
@@ -49,49 +50,44 @@ class Debugger:
     """Follows a plain run with sys.settrace, and compares each stop of a record with it."""
 
     def __init__(self, record, models):
-        self.record, self.compare = record, recording_of(models)
-        self.next, self.frames, self.last, self.lines = 0, {}, {}, set()
-        self.names, self.n_names, self.n_operations = {}, 0, 0
+        self.record, self.plain = record, Record(models)
+        self.next, self.frames, self.last, self.names, self.lines = 0, {}, {}, {}, set()
+        self.n_names = self.n_operations = 0
 
     def trace(self, frame, event, _):
-        if frame.f_code.co_filename not in FILES or frame.f_code.co_name in SKIPPED:
+        code = frame.f_code
+        if code.co_filename not in FILES or code.co_name in SKIPPED:
             return None
-        if event == "line" and frame.f_code.co_name[0] != "<" or "lambda" in frame.f_code.co_name:
-            self.line(frame)
+        if event == "line" and (code.co_name[0] != "<" or code.co_name == "<lambda>"):
+            self.line(frame, (FILES[code.co_filename], frame.f_lineno))
         return self.trace
 
-    def line(self, frame):
-        place = FILES[frame.f_code.co_filename], frame.f_lineno
+    def line(self, frame, place):
         self.lines.add(place)
-        stops = self.record.stops
-        if self.next < len(stops) and frame not in self.frames:
-            self.frames[frame] = stops[self.next].frame
-        stop = stops[min(self.next, len(stops) - 1)]
-        file, _, kind, line, *_ = self.record.nodes[stop.node]
-        again = self.last.get(frame) == stop.node and kind != "While"
-        if (file, line) == place and self.frames[frame] == stop.frame and not again:
+        node, number, _, _, entries = self.record.stops[min(self.next, len(self.record.stops) - 1)]
+        file, _, kind, line, *_ = self.record.nodes[node]
+        self.frames.setdefault(frame, number)
+        again = self.last.get(frame) == node and kind != "While"
+        if (file, line) == place and self.frames[frame] == number and not again:
             self.next += 1
-            self.last[frame] = stop.node
-            self.stop(frame, stop)
-        else:  # the head of a `for` again, or a further line of a statement
-            _, _, kind, first, _, last, _ = self.record.nodes[self.last[frame]]
-            loops = {n[3] for n in self.record.nodes if n[0] == place[0] and n[2] == "For"}
-            assert first <= frame.f_lineno <= last or frame.f_lineno in loops, place
-            self.last[frame] = None if frame.f_lineno in loops else self.last[frame]
+            self.last[frame] = node
+            return self.compare(frame, entries)
+        # It is the head of a `for` again, or a further line of the same statement.
+        loops = {(node[0], node[3]) for node in self.record.nodes if node[2] == "For"}
+        _, _, _, first, _, last, _ = self.record.nodes[self.last[frame]]
+        assert place in loops or first <= frame.f_lineno <= last, place
+        self.last[frame] = None if place in loops else self.last[frame]
 
-    def stop(self, frame, stop):
-        known = self.names.setdefault(frame, {})
-        known.update((key, value) for key, value in stop.entries if isinstance(key, str))
-        names = dict(frame.f_locals)
-        own = getattr(names.pop("self", None), "__dict__", {})
-        names |= {f"self.{x}": own[x] for x in frame.f_code.co_names if x in own}
+    def compare(self, frame, entries):
+        known, names = self.names.setdefault(frame, {}), local_names(frame)
+        known.update((key, value) for key, value in entries if isinstance(key, str))
         assert names.keys() == known.keys()
-        for name, value in names.items():
-            self.same(value, known[name], name)
+        for name in names:
+            self.same(names[name], known[name], name)
             self.n_names += 1
-        for key, value in stop.entries:
-            text = isinstance(key, int) and segment(self.record.nodes[key])
-            if text and not re.search(rf"\b({ONCE})\(", text) and ":=" not in text:
+        for key, value in entries:
+            text = "" if isinstance(key, str) else segment(self.record.nodes[key])
+            if text and ":=" not in text and not re.search(rf"\b({ONCE})\(", text):
                 try:
                     again = eval(text, frame.f_globals, dict(frame.f_locals))
                 except NameError:
@@ -100,13 +96,8 @@ class Debugger:
                 self.n_operations += 1
 
     def same(self, value, number, what):
-        ours = content(self.compare, self.compare.store(value, what.startswith("self.")))
-        assert ours == content(self.record, number), what
-
-
-def recording_of(models):
-    with recording([], *models) as record:
-        return record
+        ours = self.plain.store(value, what.startswith("self."))
+        assert content(self.plain, ours) == content(self.record, number), what
 
 
 def content(record, number):
@@ -139,61 +130,46 @@ def test_a_record_is_what_a_debugger_sees_in_a_plain_run(method):
         sys.settrace(None)
     assert sequence.ids == written.ids and debugger.next == len(record.stops)
     assert debugger.n_names > 2000 and debugger.n_operations > 1000
-    nodes = [record.nodes[stop.node] for stop in record.stops]
+    nodes = [record.nodes[node] for node, *_ in record.stops]
     assert debugger.lines <= {(n[0], line) for n in nodes for line in range(n[3], n[5] + 1)}
 
 
 def test_the_modules_are_as_before_even_after_an_error():
-    model = tiny_gpt2()
+    model, code = tiny_gpt2(), gpt2.attention.__code__.co_code
     before = [vars(module).copy() for module in MODULES]
-    codes = gpt2.attention.__code__, generate.Sequence.append.__code__
     with pytest.raises(IndexError), recording(MODULES, model):
         model([99])
-    assert [vars(module).copy() for module in MODULES] == before
-    assert gpt2.attention.__code__.co_code == codes[0].co_code
-    sequence = Sequence(model, [1], 9)
+    assert [vars(module) for module in MODULES] == before
+    assert gpt2.attention.__code__.co_code == code
     with recording(MODULES, model) as record:
-        assert len(list(generate.cached(model, sequence))) == 9
-    assert len(record.passes) == 4 and record.done  # the text goes on, the record does not
-
-
-def test_filters_that_were_made_during_the_record_work_after_it():
-    with recording(MODULES, tiny_gpt2()):
         sampler = make_sampler(top_k=2)
-    assert sampler(np.arange(4, dtype=np.float32), []).tolist()[:2] == [0, 0]
+        assert len([*generate.cached(model, Sequence(model, [1], 9))]) == 9
+    assert len(record.passes) == 4 and record.done  # the text goes on, the record does not
+    assert sampler(np.arange(4, dtype=np.float32), []).tolist()[:2] == [0, 0]  # made in the block
 
 
 def test_the_names_of_the_axes_are_those_of_gpt2_s_comments():
     """A comment says the axes of a function's arguments, or of what a line computes."""
     record, _ = recorded("cached")
-    axes, text, functions = axes_in(MODULES), source("gpt2"), defs()
-    begun, checked = set(), set()
-    for stop in record.stops:
-        file, function, _, line, *_ = record.nodes[stop.node]
-        name, place = function.split(".")[-1], record.frames[stop.frame][1]
-        if file != "gpt2" or not stop.entries:
+    axes, text, begun, checked = axes_in(MODULES), source("gpt2"), set(), set()
+    tree = ast.walk(ast.parse("\n".join(text)))
+    functions = {node.name: node for node in tree if isinstance(node, ast.FunctionDef)}
+    for node, frame, _, _, entries in record.stops:
+        file, name, _, line, *_ = record.nodes[node]
+        if file != "gpt2" or not entries:
             continue
-        found = {key: axes.get((place, stop.node, key)) for key, _ in stop.entries}
-        said = shapes(text[line - 1])
-        pairs = [(found[stop.entries[-1][0]], *said)] if len(said) == 1 else []
-        if stop.frame not in begun:
-            arrays = [found[a.arg] for a in functions[name].args.args if found.get(a.arg)]
-            pairs += zip(arrays, shapes(text[functions[name].lineno - 1].partition("->")[0]))
-        begun.add(stop.frame)
+        found = {key: axes.get((record.frames[frame][1], node, key)) for key, _ in entries}
+        said, head = shapes(text[line - 1]), functions[name.split(".")[-1]]
+        pairs = [(found[entries[-1][0]], *said)] if len(said) == 1 else []
+        if frame not in begun:
+            arrays = [found[a.arg] for a in head.args.args if found.get(a.arg)]
+            pairs += zip(arrays, shapes(text[head.lineno - 1].partition("->")[0]))
+        begun.add(frame)
         for ours, theirs in pairs:
             for a, b in zip(ours[::-1], theirs[::-1]):
-                if b in NAMED:
-                    assert a == b or (a, b) == ("last", "n_new"), (function, line, ours, theirs)
-                    checked.add((line, b))
+                assert b not in NAMED or a == b or (a, b) == ("last", "n_new"), (line, ours)
+                checked |= {(line, b)} if b in NAMED else set()
     assert len(checked) >= 20
-
-
-NAMED = {"n_head", "d_head", "n_new", "n_all", "n_embd", "n_vocab"}  # not "n" or "n_in"
-
-
-def defs():
-    tree = ast.parse("\n".join(source("gpt2")))
-    return {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
 
 
 def shapes(text):  # 2 x [..., n, d] -> [[..., n, d], [..., n, d]]

@@ -119,7 +119,7 @@ function chooseRow(entry) {  // buttons to choose one of several rows
 }
 
 function bestTable(entry, most) {
-  const {shape, ids, n, dtype, sorted, sum, true: n_true} = data.values[entry.value];
+  const {shape, ids, n, dtype, sorted, true: n_true} = data.values[entry.value];
   const from = rowIn(entry) * n, all = numbers(entry.value).slice(from, from + n);
   const isSorted = sorted || /^np\.(sort|partition)\(/.test(entry.label);
   const size = Math.max(...all.map((x) => (isMasked(x) ? 0 : Math.abs(x)))) || 1;
@@ -131,6 +131,6 @@ function bestTable(entry, most) {
       : digits(x, dtype === "float64" ? 6 : 3)), !most && bar(x))));
   const what = dtype === "bool" ? `true for ${n_true} of ${shape.at(-1)} tokens`
     : isSorted ? `the largest of ${shape.at(-1)}, not in the order of the tokens`
-      : `${n} of ${shape.at(-1)} tokens${sum ? ", in their order: where the sum grows most" : ""}`;
+      : `${n} of ${shape.at(-1)} tokens: the best by the model's logits, and the text's next`;
   return most ? table : element("div", element("p.note", what), table);
 }

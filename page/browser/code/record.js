@@ -2,7 +2,7 @@
 //
 // A stop is a statement that ran: [node, frame, pass, part, [name or operation, value, axes, ...]].
 // An operation is a node: [file, function, kind, line, column, last line, last column]. Nodes,
-// frames, values and axes are indices.
+// frames and values are indices.
 
 const stored = {};  // type -> all numbers of this type
 const decoded = new Map();  // index of a value -> its numbers
@@ -22,7 +22,7 @@ async function load() {
   });
   stops = data.stops.map(([node, frame, pass, part, flat]) => {
     const entries = range(flat.length / 3).map((i) =>
-      ({name: flat[3 * i], value: flat[3 * i + 1], axes: data.axes[flat[3 * i + 2]]}));
+      ({name: flat[3 * i], value: flat[3 * i + 1], axes: flat[3 * i + 2]}));
     const [, name, kind] = data.nodes[node];
     length += name === "Sequence.append" && kind === "Return";  // the text grows by a token
     return {node, frame, pass, part, length,

@@ -13,7 +13,7 @@ function show() {
 }
 
 function showStory() {
-  const {length} = stops[state.at], {pieces, n_prompt} = data;
+  const {length} = stops[state.at], {n_prompt} = data, pieces = data.ids.map((id) => data.labels[id]);
   find("#story").replaceChildren(pieces.slice(0, n_prompt).join(""),
     element("b", pieces.slice(n_prompt, length).join("")),
     element("span", pieces.slice(length).join("")));
@@ -179,7 +179,7 @@ async function start() {
   if (!whole) told.push("In the layers of the first pass, only the numbers of results are kept.");
   if (goes_on) told.push("The text goes on after the passes that are shown.");
   find("#limits").textContent = told.join(" ");
-  document.title = `${data.pieces.join("").trim().slice(0, 60)} · tokenwise`;
+  document.title = `${data.ids.map((id) => data.labels[id]).join("").trim().slice(0, 60)} · tokenwise`;
   follow();
   drawTour();
   showTour();

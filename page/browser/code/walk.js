@@ -8,7 +8,7 @@ const here = ({pass, part} = stops[state.at]) =>
 const partsOf = (pass) =>
   [...new Set(stops.filter((stop) => stop.pass === pass).map((stop) => stop.part))];
 // Layers after the first run the same lines. They are folded until the reader steps into one.
-const isFolded = (part) => part > 0 && part !== stops[state.at].part;
+const isFolded = (part) => part > 0 && (part !== stops[state.at].part || isCallOfBlock(state.at));
 
 const WAYS = {  // how to go on -> is this the stop to go to?
   step: (i) => !isFolded(stops[i].part) || isCallOfBlock(i),
