@@ -1,9 +1,4 @@
-"""Make a page that steps through the code of a run, with the values of its names and operations.
-
-with stepping(model, n_prompt) as record:
-    ...  # run a loop over a sequence
-page = code_html(record, tokenizer, sequence)  # with fewer numbers if it would be too large
-"""
+"""Make a page that steps through the code of a run, with the values of names and operations."""
 
 import json
 from pathlib import Path
@@ -69,6 +64,7 @@ class Packing:
         self.arrays = {"f2": [], "f4": [], "i4": [], "u1": []}
         self.named = {*self.ids, *(id for *_, ids in record.passes for id in ids)}
         self.best, self.length = [0], sequence.n_prompt  # the latest tokens; the text's length
+        self.orders = {}  # sorted numbers -> the first row with these numbers
         self.kept = {}  # value -> its axes, and the length of the text
         self.stops = [self.stop(*s) for s in record.stops if s[2] < len(record.passes)]
         for value, how in sorted(self.kept.items()):  # in the order in which they were computed
@@ -111,20 +107,23 @@ class Packing:
         place.update(type=kind, at=[self.add(kind, part) for part in parts])
 
     def best_of(self, x, came):  # [..., n_vocab]
-        """Store the numbers of some tokens: the N_BEST with the largest logits, and the text's next
-        token. The model's logits have rows. What a sampler makes of a row has the same tokens."""
+        """Store some numbers: those of the N_BEST tokens by the model's logits, which have rows,
+        and of the text's next token. Of sorted numbers, which belong to no token: the largest."""
+        found = []
         for row in (rows := x.reshape(-1, self.n_vocab)):
+            best, content = np.argsort(-row.astype(float))[: N_BEST + 1].tolist(), row.tobytes()
             if x.ndim > 1:
-                best = np.argsort(-row)[: N_BEST + 1].tolist()
-                self.tokens[row.tobytes()] = [*best[:-1], *came] if {*came} - {*best} else best
-            self.best = self.tokens.get(row.tobytes(), self.best)
-        ids = np.array([self.tokens.get(row.tobytes(), self.best) for row in rows])
-        self.named |= {*ids.flat}
-        steps = [rows[-1], np.diff(rows[-1])] if np.isfinite(x).all() else [rows[-1]]
-        is_sorted = any(y[0] > y[-1] and (y[1:] <= y[:-1]).all() for y in steps)
+                self.tokens[content] = [*best[:-1], *came] if {*came} - {*best} else best
+            self.best = self.tokens.get(content, self.best)
+            other = self.orders.setdefault(np.sort(row).tobytes(), content)
+            is_plain = not np.isfinite(row).all() or np.unique(row).size < 3  # cut, or one-hot
+            falls = any((np.diff(y) <= 0).all() for y in (row, np.diff(row)) if not is_plain)
+            is_sorted = falls or (other != content and not is_plain)
+            found.append(best if is_sorted else self.best)
+        self.named |= {*(ids := np.array(found)).flat}
         at, place = [self.add("f4", np.take_along_axis(rows, ids, -1))], self.add("i4", ids)
-        more = {"sorted": is_sorted, "true": int(np.count_nonzero(x))}
-        return {"type": "f4", "at": at, "ids": place, "n": ids.shape[-1]} | more
+        more = {"n": ids.shape[-1], "sorted": bool(is_sorted), "true": int(np.count_nonzero(x))}
+        return {"type": "f4", "at": at, "ids": place} | more
 
     def add(self, kind, x):
         """Append numbers to those of a type. Return their place; equal numbers share one."""

@@ -150,7 +150,10 @@ def check(given: dict, method: str = "") -> None:
         ("score" in given and idle, f"--score takes no {', '.join(idle)}"),
         ("interactive" in given and n_prompts, "--interactive takes no prompts"),
         ("interactive" in given and "json" in given, "--interactive takes no --json"),
-        (given.keys() & {"html", "code"} and n_prompts != 1, "a page takes exactly one PROMPT"),
+        (
+            given.keys() & {"html", "code"} and n_prompts != 1,
+            "--html and --code take exactly one PROMPT",
+        ),
         ({"code", "loop"} <= given.keys(), "--code steps through the loops of generate.py only"),
         (one and given.get("return", 1) > 1, f"{', '.join(one)}: one text per prompt"),
         ("json" in given and given.keys() & {"explain", "compare"}, "this view has no --json"),

@@ -121,16 +121,15 @@ function chooseRow(entry) {  // buttons to choose one of several rows
 function bestTable(entry, most) {
   const {shape, ids, n, dtype, sorted, true: n_true} = data.values[entry.value];
   const from = rowIn(entry) * n, all = numbers(entry.value).slice(from, from + n);
-  const isSorted = sorted || /^np\.(sort|partition)\(/.test(entry.label);
   const size = Math.max(...all.map((x) => (isMasked(x) ? 0 : Math.abs(x)))) || 1;
   const bar = (x) => element("td", element("span.track", {"aria-hidden": "true",
     "--p": isMasked(x) ? 0 : Math.abs(x) / size}));
-  const table = element("table.best", all.slice(0, most ?? (isSorted ? n - 1 : n)).map((x, i) =>
-    element("tr", !isSorted && element("th", {scope: "row", lang: ""},
+  const table = element("table.best", all.slice(0, most ?? n).map((x, i) =>
+    element("tr", !sorted && element("th", {scope: "row", lang: ""},
       token(stored.i4[ids + from + i])), element("td", dtype === "bool" ? `${x === 1}`
       : digits(x, dtype === "float64" ? 6 : 3)), !most && bar(x))));
   const what = dtype === "bool" ? `true for ${n_true} of ${shape.at(-1)} tokens`
-    : isSorted ? `the largest of ${shape.at(-1)}, not in the order of the tokens`
+    : sorted ? `the largest of ${shape.at(-1)}, sorted: not those of certain tokens`
       : `${n} of ${shape.at(-1)} tokens: the best by the model's logits, and the text's next`;
   return most ? table : element("div", element("p.note", what), table);
 }
