@@ -124,9 +124,9 @@ def look_inside(sequence, data):
     arrays = candidates(seen, sequence, data["temperatures"], n_best)
     added = parts(calls[-1], model, came, arrays["rivals"])
     if added is not None:
-        data["unit"] = max(float(np.abs(added).max()), 1e-9) / 32767
-        arrays["added"] = np.rint(added / data["unit"]).astype("i2")
-        data["n_parts"] = added.shape[-1]
+        unit = max(float(np.abs(added).max()), 1e-9) / 32767
+        arrays["added"] = np.rint(added / unit).astype("i2")
+        data |= {"unit": unit, "n_parts": added.shape[-1]}
     return arrays | attention_weights(calls[-1], n, data["source"])
 
 

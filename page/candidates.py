@@ -15,9 +15,9 @@ def candidates(logits, sequence, temperatures, n):  # [n_rows, n_vocab] -> array
     last: what the filters before and after the sliders add to the logits (-inf: one removes the
     token). by: the number of this filter, or 0. About all other tokens: rest is log sum exp((logit
     - max) / T) for each temperature T; left is the share of their probability that is left after
-    the last filters. rivals: the model's best tokens except the generated one. About the run's own
-    settings: below is each token's place on a line of 65535, and hidden the sum of all other
-    tokens; the cut keeps `kept` tokens, which have the share `mass` at the temperature."""
+    the last filters. rivals: the model's best tokens except the generated one. In the run: below is
+    each token's place on a line of 65535, hidden the P of all other tokens; the cut keeps `kept`
+    tokens, which have the share `mass` at the temperature."""
     names = filter_names(sequence.sampler)
     sliders = [k for k, name in enumerate(names, 1) if name in SLIDERS]
     before, after = (sliders[0] - 1, sliders[-1]) if sliders else (-1, -1)

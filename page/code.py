@@ -60,12 +60,10 @@ class Packing:
         self.record, self.known_axes, self.left_out, self.whole = record, axes, left_out, whole
         self.ids, self.n_vocab = sequence.ids, sequence.model.n_vocab
         self.values = [{k: x[k] for k in x if k != "array"} for x in record.values]
-        self.stored, self.tokens = {}, {}  # (type, bytes) -> their place; logits -> best tokens
+        self.stored, self.tokens, self.orders, self.kept = {}, {}, {}, {}  # see add, best_of, keep
         self.arrays = {"f2": [], "f4": [], "i4": [], "u1": []}
         self.named = {*self.ids, *(id for *_, ids in record.passes for id in ids)}
         self.best, self.length = [0], sequence.n_prompt  # the latest tokens; the text's length
-        self.orders = {}  # sorted numbers -> the first row with these numbers
-        self.kept = {}  # value -> its axes, and the length of the text
         self.stops = [self.stop(*s) for s in record.stops if s[2] < len(record.passes)]
         for value, how in sorted(self.kept.items()):  # in the order in which they were computed
             self.store(value, *how)
@@ -88,7 +86,7 @@ class Packing:
         return [node, frame, n_pass, part, found]
 
     def keep(self, value, axes):
-        """Keep the numbers of an array, or of the arrays in a list."""
+        """Keep the numbers of an array, or of the arrays in a list. (The length is the text's.)"""
         self.kept.setdefault(value, (axes, self.length))
         for part in self.values[value].get("list", []):
             self.keep(part, axes)
@@ -117,8 +115,8 @@ class Packing:
             self.best = self.tokens.get(content, self.best)
             other = self.orders.setdefault(np.sort(row).tobytes(), content)
             is_plain = not np.isfinite(row).all() or np.unique(row).size < 3  # cut, or one-hot
-            falls = any((np.diff(y) <= 0).all() for y in (row, np.diff(row)) if not is_plain)
-            is_sorted = falls or (other != content and not is_plain)
+            falls = [] if is_plain else [(np.diff(y) <= 0).all() for y in (row, np.diff(row))]
+            is_sorted = not is_plain and (any(falls) or other != content)
             found.append(best if is_sorted else self.best)
         self.named |= {*(ids := np.array(found)).flat}
         at, place = [self.add("f4", np.take_along_axis(rows, ids, -1))], self.add("i4", ids)

@@ -12,6 +12,7 @@ from generate import Sequence
 from loading.errors import UserError
 from page.code import code_html, stepping
 from samplers import greedy, make_sampler
+from terminal import command
 
 LEFT, UP, RIGHT, DOWN = "\ue012", "\ue013", "\ue014", "\ue015"
 
@@ -94,6 +95,17 @@ def test_a_notebook_gets_a_small_page_in_a_frame():
     pytest.importorskip("IPython")
     shown = page.show_code(*utils.load("stories"), "Once upon a").data
     assert shown.startswith("<div><iframe srcdoc=") and len(shown) < 520_000
+
+
+def test_the_command_writes_the_page_for_drafts_too(tmp_path, capsys):
+    file = tmp_path / "code.html"
+    words = ["Once upon a", "-n", "3", "--seed", "3", "--temperature", "0.7", "--top-k", "40"]
+    command.run(words)
+    text = capsys.readouterr().out
+    command.run([*words, "--code", f"{file}"])
+    assert capsys.readouterr().out == text and file.stat().st_size > 900_000
+    command.run([*words, "--code", f"{file}", "--method", "speculative"])
+    assert file.stat().st_size > 900_000 and len([*tmp_path.iterdir()]) == 1
 
 
 # --- stepping -------------------------------------------------------------------------------------
