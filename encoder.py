@@ -122,8 +122,8 @@ class Tokenizer:
         ids = list[int]()
         longest_first = sorted(self.special, key=len, reverse=True) if special else []
         any_special = "|".join(map(regex.escape, longest_first)) or "(?!)"  # (?!) never matches
-        for i, part in enumerate(regex.split(f"({any_special})", as_unicode(text))):
-            ids += [self.special[part]] if i % 2 else self._encode_text(part)
+        for i, part in enumerate(regex.split(f"({any_special})", text)):
+            ids += [self.special[part]] if i % 2 else self.plain_ids(part)
         return ids
 
     def decode(self, ids: Iterable[int]) -> str:
@@ -142,8 +142,8 @@ class Tokenizer:
             return token.encode()
         return bytes(CHAR_TO_BYTE[char] for char in token)
 
-    def _encode_text(self, text):
-        return [id for word in gpt2_words(text) for id in self._word_ids(word)]
+    def plain_ids(self, text: str) -> list[int]:  # special tokens in it are plain text, too
+        return [id for word in gpt2_words(as_unicode(text)) for id in self._word_ids(word)]
 
     def _encode_word(self, word):
         symbols = merge_all([BYTE_TO_CHAR[byte] for byte in word.encode()], self._ranks)

@@ -140,7 +140,8 @@ class Model(Protocol):
     """model(ids [n_new]) -> float32 logits [n_new, n_vocab]; with last=k, only the last k rows.
 
     new_cache() returns an empty cache. A call that gets it adds the new ids. Its `length` is the
-    number of ids in it, and `cut(length)` drops those after the first `length`.
+    number of ids in it, and `cut(length)` drops those after the first `length`. A checkpoint's
+    model also has generation_config, such as {"num_beams": 4}; for read(source), see `begin`.
     """
 
     n_vocab: int

@@ -19,11 +19,11 @@ import numpy as np
 
 
 class GPT2:
-    """model(ids) -> logits. stop_ids: the ids that end a text; eps: the layer norms' epsilon."""
+    """model(ids) -> logits. stop_ids end a text. config: generation_config, see generate.Model."""
 
-    def __init__(self, params, n_head, stop_ids=(), activation=None, eps=1e-5):
+    def __init__(self, params, n_head, stop_ids=(), activation=None, eps=1e-5, config=None):
         self.params, self.n_head, self.stop_ids = params, n_head, tuple(stop_ids)
-        self.activation, self.eps = activation or gelu, eps
+        self.activation, self.eps, self.generation_config = activation or gelu, eps, config or {}
         self.n_vocab, self.n_embd = params["wte"].shape
         self.n_ctx = len(params["wpe"])
 

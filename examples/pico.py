@@ -31,8 +31,8 @@ def gpt2(ids, wte, wpe, blocks, ln_f, n_head):  # [n] -> [n, n_vocab]
 
 def self_attention(x, c_attn, c_proj, n_head):  # [n, n_embd] -> [n, n_embd]
     q, k, v = np.split(linear(x, **c_attn), 3, axis=-1)  # queries, keys, values: [n, n_embd] each
-    q, k, v = (np.split(part, n_head, axis=-1) for part in (q, k, v))  # n_head x [n, d] each
-    heads = [attention(*head) for head in zip(q, k, v)]  # n_head x [n, d]: each head by itself
+    qs, ks, vs = (np.split(part, n_head, axis=-1) for part in (q, k, v))  # n_head x [n, d] each
+    heads = [attention(q, k, v) for q, k, v in zip(qs, ks, vs)]  # n_head x [n, d]: one by one
     return linear(np.hstack(heads), **c_proj)  # side by side again: d is n_embd / n_head
 
 

@@ -20,13 +20,13 @@ MOST_BYTES, SMALL = 3_000_000, 500_000  # of a page in a file, and in a notebook
 WIDE = {"n_embd", "3 n_embd", "4 n_embd", "d_head"}  # arrays with these axes are stored in 16 bits
 
 
-def stepping(model, n_prompt, *drafts):
+def stepping(model, n_prompt):
     """Return `recording` for a run of a GPT-2. Raises UserError if it cannot be shown."""
     if type(model) is not gpt2.GPT2:
         raise UserError("--code steps through gpt2.py: this model has other code")
     if n_prompt > MOST_TOKENS:
         raise UserError(f"--code takes {MOST_TOKENS} tokens, not {n_prompt}: shorten the prompt")
-    return recording(MODULES, model, *drafts)
+    return recording(MODULES, model)
 
 
 def code_html(record, tokenizer, sequence, most=MOST_BYTES) -> str:

@@ -85,12 +85,11 @@ class Record:
     number, "out"; outside of a pass "loop", "draw". entries: (name, value) if new or changed, then
     (node, value) of operations. frames: (caller, place) of each function call; place: the lines
     that lead to it from a model's __call__. values: each different value once; elsewhere, a value
-    is its index here. passes: (is it the first model's?, number of cached tokens, new ids)."""
+    is its index here. passes: (is it not a draft model's?, number of cached tokens, new ids)."""
 
-    def __init__(self, models):
-        self.models, self.done = models, False
+    def __init__(self, model):
+        self.model, self.done, self.weights = model, False, set()
         self.nodes, self.stops, self.frames, self.values, self.passes = [], [], [], [], []
-        self.weights = {id(root(x)) for model in models for x in arrays_in(model.params)}
         self.indices: dict = {}  # content -> the index of a value
         self.states: dict = {}  # Python's frame -> the state of a function call
         self.outside = types.SimpleNamespace(number=None, place=(), part=None, began=0, calls=0)
@@ -120,7 +119,8 @@ class Record:
         if function == "GPT2.__call__":
             state.part, state.place = "in", (names["last"] is None,)
             n_cached, model = getattr(names["cache"], "length", 0), names["self"]
-            new = model is self.models[0], n_cached, np.ravel(names["ids"]).tolist()
+            self.weights |= {id(root(x)) for x in arrays_in(model.params)}
+            new = model is self.model, n_cached, np.ravel(names["ids"]).tolist()
             self.done |= sum(one[0] for one in [*self.passes, new]) > MOST_PASSES
             self.passes += [] if self.done else [new]
         elif function == "GPT2.block" and not self.done:
@@ -184,10 +184,9 @@ def root(x):  # the array of which x is a view
 
 
 @contextlib.contextmanager
-def recording(modules, *models):
-    """Yield a Record of what the modules' functions compute in the `with` block, up to MOST_PASSES
-    passes of the first model. models: all that run there."""
-    record, plain, added = Record(models), {}, {}
+def recording(modules, model):
+    """Yield a Record of what the modules' functions compute, for MOST_PASSES passes of the model."""
+    record, plain, added = Record(model), {}, {}
     for module in modules:
         tree = ast.parse(Path(module.__file__).read_text("utf-8"))
         plain |= codes(tree, module.__file__)

@@ -40,7 +40,7 @@ if __name__ == "__main__":
         documents = read_documents(args.files)
     except (utils.UserError, OSError, ValueError) as error:
         sys.exit(str(error))
-    if hasattr(model, "read") or tokenizer.end_of_text is None:
+    if tokenizer.end_of_text is None:
         sys.exit(f"{args.model} is not a language model with an end-of-text token")
     if not documents:
         sys.exit("there is no text in these files")

@@ -14,13 +14,14 @@ from corpus import utf8  # corpus.py also makes the project's own modules import
 
 import utils
 from decoding.beam import beam_search
+from generate import begin
 
 
 def translate(tokenizer, model, text, width, n=100):
     """Return the best translation of `text` that a beam search finds. width: the number of beams;
     n: the maximum number of new tokens."""
-    decoder = model.read(model.add_special_tokens(tokenizer.encode(text)))
-    best = beam_search(decoder, decoder.start_ids, n, width)[0]
+    decoder, start = begin(model, tokenizer.encode(text))
+    best = beam_search(decoder, start, n, width)[0]
     return tokenizer.decode([token for token in best.ids if token not in model.stop_ids])
 
 
@@ -37,8 +38,6 @@ def main():
             lines = [line.split("\t") for line in args.pairs.read_text("utf-8-sig").splitlines()]
     except (utils.UserError, OSError, ValueError) as error:
         sys.exit(str(error))
-    if not hasattr(model, "read"):
-        sys.exit(f"{args.model} does not translate: name an encoder-decoder, such as en-de")
     if not lines or any(len(line) < 2 for line in lines):
         sys.exit(f"{args.pairs}: each line must be a source, a tab and its translations")
     answers = [translate(tokenizer, model, source, args.beams) for source, *_ in lines]

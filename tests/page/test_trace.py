@@ -16,7 +16,8 @@ from decoding.drafters import DraftModel
 from generate import Sequence
 from page.axes import axes_in
 from page.code import MODULES
-from page.trace import SKIPPED, Record, local_names, recording
+from page.live import arrays_in
+from page.trace import SKIPPED, Record, local_names, recording, root
 from samplers import make_sampler
 from speculative import speculative
 from tests.support.tiny import tiny_gpt2
@@ -41,7 +42,7 @@ def run(method):
 @functools.cache
 def recorded(method):
     sequence, models, loop = run(method)
-    with recording(MODULES, *models) as record:
+    with recording(MODULES, models[0]) as record:
         list(loop())
     return record, sequence
 
@@ -50,7 +51,8 @@ class Debugger:
     """Follows a plain run with sys.settrace, and compares each stop of a record with it."""
 
     def __init__(self, record, models):
-        self.record, self.plain = record, Record(models)
+        self.record, self.plain = record, Record(models[0])
+        self.plain.weights = {id(root(x)) for model in models for x in arrays_in(model.params)}
         self.next, self.frames, self.last, self.names, self.lines = 0, {}, {}, {}, set()
         self.n_names = self.n_operations = 0
 

@@ -10,7 +10,7 @@ import pytest
 import utils
 from generate import generate
 from terminal.chat import Conversation
-from tests.support.commands import HOUSE, write_letters
+from tests.support.commands import write_letters
 
 CHATML = """
 {%- if messages[0].role != 'system' %}
@@ -40,7 +40,7 @@ TOKENS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 def write_chat(folder, n_special=0, **config):
     """Write a model that generates letters, with ChatML's tokens and template. n_special: how many
     of the tokens its tokenizer puts before each text."""
-    write_letters(folder, n_vocab=261, n_ctx=160)
+    write_letters(folder, n_vocab=261, n_ctx=160, generation_config={"eos_token_id": 260})
     vocab = json.loads((folder / "vocab.json").read_text())
     del vocab["<|endoftext|>"]
     flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
@@ -80,7 +80,6 @@ def test_a_conversation_has_the_template_s_text(tmp_path, bos):
     ids = chat.ask("And?")
     assert ids == tokenizer.library.encode(bos + TURNS, add_special_tokens=False).ids
     assert ids[: len(first)] == first and ids.count(258) == len(bos) / 13
-    assert chat.stop_ids == (260,)
 
 
 def test_special_tokens_that_a_user_types_remain_text(folder):
@@ -107,22 +106,20 @@ def test_a_template_may_be_a_file_or_one_of_several(folder, tmp_path):
 
 
 def test_a_template_finds_what_transformers_offers(tmp_path):
-    """SmolLM3's template needs the first two. tojson does not escape < as HTML does."""
+    """SmolLM3's template needs the first two."""
     template = """{{ strftime_now("%Y") }}
-    {%- for message in messages %}{%- generation %}{% set x = 1 %}{{ message|tojson }}
+    {%- for message in messages %}{%- generation %}{% set x = 1 %}{{ message.content }}
     {%- endgeneration %}{% endfor %}{{ x }}|{{ pad_token }}
     {%- if tools is none and documents is none and bos_token is not defined %}|ok{% endif %}"""
     write_chat(tmp_path, chat_template=template, pad_token={"content": "<p>"})
     tokenizer, _ = utils.load(tmp_path)
     found = tokenizer.decode(Conversation(tokenizer, tmp_path).ask("a<b> é"))
-    assert found == f'{date.today().year}{{"role": "user", "content": "a<b> é"}}|<p>|ok'
+    assert found == f"{date.today().year}a<b> é|<p>|ok"
 
 
 @pytest.mark.parametrize(
     ("config", "says"),
     [
-        ({"chat_template": [{"template": "x"}]}, "is damaged: .*; fetch it again"),
-        ({"eos_token": ["x"]}, "is damaged: .*; fetch it again"),
         ({"chat_template": "{{ raise_exception('Only users!') }}"}, "Only users"),
         ({"chat_template": "{{ ''.__class__.__mro__[1].__subclasses__() }}"}, "unsafe"),
         ({"chat_template": "{% for message in messages %}"}, "end of template"),
@@ -174,7 +171,7 @@ def test_turns_and_the_cache_are_kept(console, folder, tmp_path, passes, stopped
         ids = chat.ask(line)
         expected = [64, 65] if stopped else list(generate(model, ids, 9))
         text = tokenizer.decode(expected)
-        assert answer.startswith(text + ("\n(stopped)" if stopped else "\n(9 tokens"))
+        assert answer.startswith(text + ("\n\n(stopped)" if stopped else "\n(9 tokens"))
         common = ([a == b for a, b in zip(cached, ids)] + [False]).index(False)
         assert common >= len(cached) - 1  # all earlier turns come from the cache
         read, found = found[: len(expected) + stopped], found[len(expected) + stopped :]
@@ -183,6 +180,13 @@ def test_turns_and_the_cache_are_kept(console, folder, tmp_path, passes, stopped
         chat.add("user", line)
         chat.add("assistant", text)
     assert found == []
+
+
+def test_a_conversation_continues_after_an_error(console, folder, tmp_path):
+    (tmp_path / "ending.py").write_text(ENDING)
+    lines = "hi", f"/filter {tmp_path}/ending.py:f(1)", "a", "/filter off", "b"
+    first, _, error, _, more = console.session(*lines, words=["--chat"], model=folder)
+    assert "TypeError" in error and "(9 tokens" in more
 
 
 def test_system_changes_the_system_text_and_reset_forgets_the_turns(console, folder, passes):
@@ -213,7 +217,5 @@ def test_views_are_about_the_answer_in_its_conversation(console, folder, tmp_pat
 def test_models_that_cannot_chat_are_refused(console, letters):
     line = console.refused(1, "a", "--chat")
     assert "no chat template" in line and "such as HuggingFaceTB/SmolLM2-135M-Instruct" in line
-    bart = HOUSE / "tests" / "fixtures" / "seq2seq" / "bart"
-    assert "--chat needs a decoder" in console.refused(1, "a", "--chat", model=bart)
     refused, text = console.session("/chat", "a")
     assert "no chat template" in refused and text.startswith("a")  # it goes on without a chat
