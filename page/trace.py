@@ -185,7 +185,7 @@ def root(x):  # the array of which x is a view
 
 @contextlib.contextmanager
 def recording(modules, model):
-    """Yield a Record of what the modules' functions compute, for MOST_PASSES passes of the model."""
+    """Yield a Record of what the functions of these modules compute in MOST_PASSES passes."""
     record, plain, added = Record(model), {}, {}
     for module in modules:
         tree = ast.parse(Path(module.__file__).read_text("utf-8"))
