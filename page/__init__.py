@@ -37,13 +37,12 @@ def show(tokenizer, model, prompt: str, n: int = 40, seed: int = 0, loop=cached,
     """Generate n tokens, and show their page in a notebook. settings: for `make_sampler`."""
     from IPython.display import HTML  # imported here, because only notebooks have it
 
-    prompt_ids, source = tokenizer.encode(prompt), ()
-    if hasattr(model, "read"):
-        prompt_ids = source = model.add_special_tokens(prompt_ids)
-    model, start = begin(model, prompt_ids)
-    sequence = Sequence(model, start, n, make_sampler(**settings), die(seed))
+    prompt_ids = tokenizer.encode(prompt)
+    runs, start = begin(model, prompt_ids)
+    source = () if runs is model else prompt_ids
+    sequence = Sequence(runs, start, n, make_sampler(**settings), die(seed))
     with watching(sequence) as run:
-        list(loop(model, sequence))
+        list(loop(runs, sequence))
     page = html(record(tokenizer, sequence, run, source, (), settings | {"seed": seed}))
     return HTML(f'<div><iframe srcdoc="{escape(page)}" width="100%" height="900"></iframe></div>')
 
@@ -126,16 +125,16 @@ def lens(model, x, came):  # [n, n_embd], [n] -> n x [[[token, P], ...], P]
     return found
 
 
-def attention_weights(root, n, has_source):
+def attention_weights(root, n, source):
     """Return the rounded attention weights of the last n_rows tokens. own: over the text, [n_layer,
     n_head, n_rows, n]; cross: over the source, [..., n_source]; skipped: how many earlier tokens
     are left out."""
     kept = [call.value for call in root.named("softmax")]
     weights = [w.reshape(-1, n, w.shape[-1]) for w in kept]  # [n_head, n, n_keys] each
-    own = np.array(weights[::2] if has_source else weights)
+    own = np.array(weights[::2] if source else weights)
     skipped = max(0, n - MOST_WEIGHTS // own[..., 0].size)
     found = {"own": own[:, :, skipped:], "skipped": np.array([skipped])}
-    return found | ({"cross": np.array(weights[1::2])[:, :, skipped:]} if has_source else {})
+    return found | ({"cross": np.array(weights[1::2])[:, :, skipped:]} if source else {})
 
 
 def rounded(weights):  # [..., n, n_keys] -> same, as bytes

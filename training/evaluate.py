@@ -18,6 +18,7 @@ from pathlib import Path
 import utils
 from decoding import score
 from decoding.beam import beam_search
+from generate import begin
 from training.corpus import read_documents
 
 
@@ -46,8 +47,8 @@ def bleu(tokenizer, model, pairs, width):
 
 def translate(tokenizer, model, text, width, n=100):
     """Return the best translation that a beam search finds; n: the maximum number of new tokens."""
-    decoder = model.read(model.add_special_tokens(tokenizer.encode(text)))
-    best = beam_search(decoder, decoder.start_ids, n, width)[0]
+    decoder, start = begin(model, tokenizer.encode(text))
+    best = beam_search(decoder, start, n, width)[0]
     return tokenizer.decode([token for token in best.ids if token not in model.stop_ids])
 
 
@@ -66,17 +67,15 @@ def main():
     documents = read_documents(args.files, args.opening)
     if not documents:
         sys.exit("there is no text in these files")
-    if hasattr(model, "read"):
-        pairs = [line.split("\t") for document in documents for line in document.splitlines()]
-        if any(len(pair) < 2 for pair in pairs):
-            sys.exit("each line must be a source, a tab and its translations")
+    pairs = [line.split("\t") for document in documents for line in document.splitlines()]
+    if all(len(pair) > 1 for pair in pairs):
         measured, answers = bleu(tokenizer, model, pairs, args.beams)
         print(measured)
         for (source, *_), answer in list(zip(pairs, answers))[:10]:
             print(f"{source}\t{answer}")
         return
     if tokenizer.end_of_text is None:
-        sys.exit(f"{args.model} is not a language model with an end-of-text token")
+        sys.exit(f"{args.model} has no end-of-text token, and these are not lines with a tab")
     bits, nats, n_tokens, n_bytes = bits_per_byte(tokenizer, model, documents)
     sizes = f"{n_tokens:,} tokens, {n_bytes:,} bytes"
     print(f"{bits:.4f} bits per byte, {nats:.4f} nats per token ({sizes})")

@@ -251,7 +251,7 @@ WRONG = {
         (3, "come first", "sorted(prompts)", "sorted(prompts, reverse=True)"),
     ],
     "encoder_decoder": [
-        (1, "not as a whole text", ", *model.stop_ids]", "]"),
+        (1, "not as a whole text", "encode(candidate)]", "plain_ids(candidate)]"),
         (1, "mean", ".sum()", ".mean()"),
         (2, "</s>", "looked_at))[:-1]", "looked_at))"),
         (2, "name", "names(np.array(source)[weights.argmax(-1)])", "weights.argmax(-1)"),
