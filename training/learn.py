@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from decoding.score import score_ids
+from decoding.score import log_probabilities
 from encoder import Tokenizer
 from generate import generate
 from gpt2 import GPT2
@@ -147,9 +147,10 @@ def announce(what, n, action):
 def report(tokenizer, model, prompt, held_out):
     """Return the model's bits per byte of the held-out ids, and a text that it writes."""
     n_bytes = sum(len(tokenizer.token_bytes(id)) for id in held_out)
-    bits = score_ids(model, prompt[:1], held_out, n_bytes)["bits_per_byte"]
+    nats = -log_probabilities(model, [*prompt[:1], *held_out]).sum(dtype=np.float64)
     written = generate(model, prompt, 60, Sampler(temperature(0.7)))
     text = " ".join(tokenizer.decode([*prompt[1:], *written]).split())
+    bits = nats / math.log(2) / n_bytes
     return f"{bits:.2f} bits per byte of held-out text. The model writes: {text}"
 
 
