@@ -132,7 +132,7 @@ def test_a_text_becomes_a_folder_that_loads(command, capsys):
     assert [path.name for path in folder.parent.iterdir()] == ["model"]
     told = capsys.readouterr().out
     assert "2 steps" in told and "after step 1: " in told
-    assert "generate.py 'The cat saw' --model" in told
+    assert "generate.py 'The cat saw the' --model" in told
     with pytest.raises(SystemExit, match="exists"):
         command(TEXT.encode())
 
@@ -157,7 +157,7 @@ def test_ctrl_c_before_the_first_step_leaves_nothing(command, monkeypatch, tmp_p
     assert not list((tmp_path / "new").iterdir())
 
 
-@pytest.mark.parametrize("text, said", [(b"One line.", "too few"), (b"\xff\xfe", "UTF-8")])
+@pytest.mark.parametrize("text, said", [(b"One line.", "longer text"), (b"\xff\xfe", "UTF-8")])
 def test_a_text_that_cannot_be_learnt_is_one_line(command, text, said):
     with pytest.raises(SystemExit) as error:
         command(text)
