@@ -15,7 +15,7 @@ import numpy as np
 from encoder import CHAR_TO_BYTE, Tokenizer
 from gpt2 import GPT2, gelu
 from loading.errors import UserError
-from page import label, packed
+from page.pack import label, packed
 
 MOST_PARAMETERS = 20_000_000  # a model of this size makes a page of 25 MB
 

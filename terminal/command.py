@@ -27,8 +27,8 @@ def run(words: list[str], session: Any = None, rows: Any = ()) -> None:
     kind = views.Explained if "explain" in given else Json if session.settings["json"] else Text
     output = kind(session, rows)
     page: Any = contextlib.nullcontext()
-    if "html" in given:
-        page = views.page_for(session, rows[0], given["html"], "live" in given)
+    if given.keys() & {"html", "code"}:
+        page = views.page_for(session, rows[0], given)
     with page, output.closing():
         session.run_batch(rows)
         for row in rows:

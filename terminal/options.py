@@ -11,7 +11,7 @@ from loading.errors import UserError
 from terminal.loops import DRAFTERS, LOOPS
 
 SAMPLING = ("temperature", "top_k", "top_p", "min_p")
-VIEWS = ("score", "explain", "compare", "html", "interactive")
+VIEWS = ("score", "explain", "compare", "html", "code", "interactive")
 
 # Option -> its name in a checkpoint's generation_config.json.
 SAME = (*SAMPLING, "repetition_penalty", "length_penalty", "draft", "seed")
@@ -31,6 +31,7 @@ OFF = """suppress_tokens begin_suppress_tokens bad_words_ids force_words_ids con
 ONLY_FOR: dict[str, Any] = dict.fromkeys(SAMPLING, LOOPS.keys() - {"beam"})
 ONLY_FOR |= dict.fromkeys(("beams", "length_penalty"), ["beam"])
 ONLY_FOR |= dict(draft=["speculative"], drafter=["speculative"], gamma=DRAFTERS, loop=["cached"])
+ONLY_FOR |= dict(code=["naive", "cached", "speculative"])
 
 
 class Parser(argparse.ArgumentParser):
@@ -77,6 +78,7 @@ OPTIONS: dict[str, list[tuple[str, dict, str]]] = {
         ("explain", FLAG, "each step: the token, its alternatives, the entropy"),
         ("compare", FLAG, "run every method that applies, and print one table"),
         ("html", FILE, "also write a page (.html) that shows how the text was made"),
+        ("code", FILE, "also write a page (.html) that steps through the code, with its numbers"),
         ("live", FLAG, "with --html: put the model, rounded to 8 bits, into the page"),
         ("interactive", FLAG, "an interactive prompt; /help lists its commands"),
     ],
@@ -117,7 +119,7 @@ def check(given: dict, method: str) -> None:
         ({"draft", "drafter"} <= given.keys(), "give only one of --draft, --drafter"),
         ("score" in given and idle, f"--score takes no {', '.join(idle)}"),
         ("interactive" in given and n_prompts, "--interactive takes no prompts"),
-        ("html" in given and n_prompts != 1, "--html takes exactly one PROMPT"),
+        (given.keys() & {"html", "code"} and n_prompts != 1, "--html, --code: exactly one PROMPT"),
         ("live" in given and "html" not in given, "--live needs --html"),
         ("json" in given and given.keys() & {"explain", "compare"}, "this view has no --json"),
         (is_one and misplaced, f"{', '.join(misplaced)}: not for --method {method}"),

@@ -17,8 +17,8 @@ from decoding.score import score
 from generate import Sequence, advance, begin
 from gpt2 import softmax
 from loading.errors import UserError
+from page import live
 from page.file import writing
-from page.live import in_8_bits
 from terminal.loops import LOOPS
 from terminal.options import resolve
 from terminal.row import Row
@@ -144,16 +144,24 @@ def scored(session: Session, text: str) -> dict:
 
 
 @contextlib.contextmanager
-def page_for(session: Session, row: Row, file: str, is_live: bool) -> Iterator[None]:
-    """Write a page about a row, which grows in this `with` block. is_live: with the model."""
-    if is_live:
-        session.model = in_8_bits(session.tokenizer, session.model)
-    sequence = session.start(row, page.die)
+def page_for(session: Session, row: Row, given: dict) -> Iterator[None]:
+    """Write the page of --html or --code about a row, which grows in this `with` block."""
+    if "live" in given:
+        session.model = live.in_8_bits(session.tokenizer, session.model)
+    tokenizer, model, sequence = session.tokenizer, session.model, session.start(row, page.die)
     settings = session.settings | {"seed": row.seed}
     if settings["method"] == "beam":  # beam search does not sample: the sliders start at neutral
         settings |= dict.fromkeys(page.SLIDERS)
-    model = session.model if is_live else None
-    with writing(file, session.tokenizer, sequence, row.source, row.steps, settings, model):
+
+    def make(run):
+        if is_code:
+            return page.code_html(run, tokenizer, sequence)
+        data = page.record(tokenizer, sequence, run, row.source, row.steps, settings)
+        return page.html(data, live.parts(tokenizer, model) if "live" in given else None)
+
+    file, is_code = given.get("html") or given["code"], "code" in given
+    recorder = page.stepping(model, sequence.n_prompt) if is_code else page.watching(sequence)
+    with writing(file, recorder, make):
         yield
     if not session.settings["json"]:
         print(f"({file} is written: open it in a browser)", file=sys.stderr)

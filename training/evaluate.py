@@ -67,15 +67,15 @@ def main():
     documents = read_documents(args.files, args.opening)
     if not documents:
         sys.exit("there is no text in these files")
-    pairs = [line.split("\t") for document in documents for line in document.splitlines()]
-    if all(len(pair) > 1 for pair in pairs):
+    if tokenizer.end_of_text is None:  # no language model: it translates
+        pairs = [line.split("\t") for document in documents for line in document.splitlines()]
+        if any(len(pair) < 2 for pair in pairs):
+            sys.exit("to translate, each line must be a source, a tab and its translations")
         measured, answers = bleu(tokenizer, model, pairs, args.beams)
         print(measured)
         for (source, *_), answer in list(zip(pairs, answers))[:10]:
             print(f"{source}\t{answer}")
         return
-    if tokenizer.end_of_text is None:
-        sys.exit(f"{args.model} has no end-of-text token, and these are not lines with a tab")
     bits, nats, n_tokens, n_bytes = bits_per_byte(tokenizer, model, documents)
     sizes = f"{n_tokens:,} tokens, {n_bytes:,} bytes"
     print(f"{bits:.4f} bits per byte, {nats:.4f} nats per token ({sizes})")
