@@ -2,6 +2,7 @@
 
 import itertools
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -137,24 +138,20 @@ def test_a_text_becomes_a_folder_that_loads(command, capsys):
         command(TEXT.encode())
 
 
-def test_ctrl_c_keeps_what_was_learnt(command, monkeypatch):
-    def interrupted(params, n_head, ids, n_steps, **more):
-        yield from itertools.islice(train(params, n_head, ids, n_steps, **more), 3)
-        raise KeyboardInterrupt
+def test_ctrl_c_keeps_what_was_learnt_and_else_leaves_nothing(command, monkeypatch, tmp_path):
+    for n_steps in (0, 3):
 
-    monkeypatch.setattr(learn, "train", interrupted)
-    folder = command(TEXT.encode(), 1000)
-    assert np.isfinite(utils.load(folder)[1](np.arange(9))).all()
+        def interrupted(*given, n=n_steps, **more):
+            yield from itertools.islice(train(*given, **more), n)
+            raise KeyboardInterrupt
 
-
-def test_ctrl_c_before_the_first_step_leaves_nothing(command, monkeypatch, tmp_path):
-    def interrupted(*given, **more):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(learn, "train", interrupted)
-    with pytest.raises(SystemExit, match="nothing was learnt"):
-        command(TEXT.encode())
-    assert not list((tmp_path / "new").iterdir())
+        monkeypatch.setattr(learn, "train", interrupted)
+        monkeypatch.setattr(learn, "announce", lambda *given: None)
+        with pytest.raises(SystemExit, match="nothing was") if n_steps == 0 else nullcontext():
+            command(TEXT.encode(), 1000)
+        made = list((tmp_path / "new").iterdir())
+        assert len(made) == (n_steps > 0)
+    assert np.isfinite(utils.load(*made)[1](np.arange(9))).all()
 
 
 @pytest.mark.parametrize("text, said", [(b"One line.", "longer text"), (b"\xff\xfe", "UTF-8")])
