@@ -3,9 +3,11 @@
 Built in six steps: learn which pairs of symbols to merge; merge them; cut a text into words; start
 with bytes, so that any text can be encoded; keep special tokens whole; decode tokens one by one.
 
-    >>> words = ["".join(map(BYTE_TO_CHAR.get, w.encode())) for w in gpt2_words("low lower low")]
-    >>> symbols = [*BYTE_TO_CHAR.values(), *map("".join, merges := learn(Counter(words), 4))]
-    >>> tokenizer = Tokenizer({symbol: id for id, symbol in enumerate(symbols)}, merges)
+    >>> words = [word.encode() for word in gpt2_words("low lower low")]
+    >>> counts = Counter("".join(BYTE_TO_CHAR[byte] for byte in word) for word in words)
+    >>> merges = learn(counts, n_merges=4)
+    >>> tokens = [*BYTE_TO_CHAR.values(), *map("".join, merges)]
+    >>> tokenizer = Tokenizer({token: id for id, token in enumerate(tokens)}, merges)
     >>> [tokenizer.decode([id]) for id in tokenizer.encode("slow lowest")]
     ['s', 'low', ' lowe', 's', 't']
 
@@ -29,9 +31,9 @@ def learn(counts: dict[str, int], n_merges: int) -> list[tuple[str, str]]:
     [('e', 's'), ('es', 't'), ('l', 'o'), ('lo', 'w')]
 
         l o w   l o w e r   n e w e s t   w i d e s t      e and s: 6 + 3 times
-        l o w   l o w e r   n e w es t    w i d es t       es and t, too
+        l o w   l o w e r   n e w es t    w i d es t       es and t: 6 + 3 times
         l o w   l o w e r   n e w est     w i d est        l and o: 5 + 2 times
-        lo w    lo w e r    n e w est     w i d est        lo and w, too
+        lo w    lo w e r    n e w est     w i d est        lo and w: 5 + 2 times
     """
     words = {word: list(word) for word in counts}
     merges: list[tuple[str, str]] = []
@@ -48,15 +50,16 @@ def learn(counts: dict[str, int], n_merges: int) -> list[tuple[str, str]]:
 
 
 def merge_all(symbols: list[str], ranks: dict[tuple[str, str], int]) -> list[str]:
-    """Step 2: merge the pair of lowest rank, its place in `merges`, until no neighbours have one.
+    """Step 2: merge the pair of lowest rank, and repeat this until no neighbours have a rank.
+    ranks: the place of each pair in the list that `learn` returns.
 
     >>> merge_all(list("aaabdaaabac"), {("a", "a"): 0, ("a", "b"): 1, ("aa", "ab"): 2})
     ['aaab', 'd', 'aaab', 'a', 'c']
 
-        a  a  a  b  d  a  a  a  b  a  c
-        aa    a  b  d  aa    a  b  a  c      first a and a, from left to right
-        aa    ab    d  aa    ab    a  c      then a and b
-        aaab        d  aaab        a  c      then aa and ab
+        a  a  a  b  d  a  a  a  b  a  c      a and a, from left to right
+        aa    a  b  d  aa    a  b  a  c      a and b
+        aa    ab    d  aa    ab    a  c      aa and ab
+        aaab        d  aaab        a  c
     """
     while pairs := ranks.keys() & zip(symbols, symbols[1:]):
         symbols = merge(symbols, min(pairs, key=ranks.__getitem__))
@@ -74,18 +77,19 @@ def merge(symbols: list[str], pair: tuple[str, str]) -> list[str]:
     return merged
 
 
-# Step 3: no merge crosses the end of a word; otherwise "dog." and "dog!" could become tokens. The
-# space before a word belongs to it; \s+(?!\S) matches the others. \p{L}: a letter; \p{N}: a digit.
+# Step 3: no merge crosses the end of a word; otherwise "dog." and "dog!" could become tokens. A
+# space just before a word belongs to it: \s+(?!\S) leaves the last space, tab or newline to what
+# follows. \p{L}: a letter of any script; \p{N}: a number, such as 7 or ½.
 PATTERN = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 gpt2_words: Callable[[str], list[str]] = regex.compile(PATTERN).findall
 
 
 def bytes_to_unicode() -> dict[int, str]:
-    """Step 4: return {byte: the character that stands for it in a file of tokens, which is a text}:
-    chr(byte) if it is printable, else one of chr(256), chr(257), ... The space becomes "Ġ"."""
-    printable = {*range(33, 127), *range(161, 173), *range(174, 256)}
+    """Step 4: return {byte: a visible character that stands for it}, because files list tokens as
+    text: chr(byte) if it is visible, else one of chr(256), chr(257), ... The space becomes "Ġ"."""
+    visible = {*range(33, 127), *range(161, 173), *range(174, 256)}
     others = iter(range(256, 512))
-    return {byte: chr(byte if byte in printable else next(others)) for byte in range(256)}
+    return {byte: chr(byte if byte in visible else next(others)) for byte in range(256)}
 
 
 BYTE_TO_CHAR = bytes_to_unicode()
@@ -103,7 +107,7 @@ class Tokenizer:
     def __init__(self, vocab: dict[str, int], merges: list[tuple[str, str]]):
         self.vocab, self.merges, self.n_vocab = vocab, merges, len(vocab)
         made = {*BYTE_TO_CHAR.values(), *map("".join, merges)}
-        if missing := made.union(*merges) - vocab.keys():
+        if missing := made.union(*merges) - vocab.keys():  # also the two parts of each merge
             raise ValueError(f"{len(missing)} symbols have no id, such as {min(missing)!r}")
         if sorted(vocab.values()) != list(range(len(vocab))):
             raise ValueError(f"the {len(vocab)} ids are not 0 to {len(vocab) - 1}")
@@ -118,8 +122,8 @@ class Tokenizer:
         ids = list[int]()
         longest_first = sorted(self.special, key=len, reverse=True) if special else []
         any_special = "|".join(map(regex.escape, longest_first)) or "(?!)"  # (?!) never matches
-        for i, part in enumerate(regex.split(f"({any_special})", as_unicode(text))):
-            ids += [self.special[part]] if i % 2 else self._encode_text(part)
+        for i, part in enumerate(regex.split(f"({any_special})", text)):
+            ids += [self.special[part]] if i % 2 else self.plain_ids(part)
         return ids
 
     def decode(self, ids: Iterable[int]) -> str:
@@ -138,8 +142,8 @@ class Tokenizer:
             return token.encode()
         return bytes(CHAR_TO_BYTE[char] for char in token)
 
-    def _encode_text(self, text):
-        return [id for word in gpt2_words(text) for id in self._word_ids(word)]
+    def plain_ids(self, text: str) -> list[int]:  # special tokens in it are plain text, too
+        return [id for word in gpt2_words(as_unicode(text)) for id in self._word_ids(word)]
 
     def _encode_word(self, word):
         symbols = merge_all([BYTE_TO_CHAR[byte] for byte in word.encode()], self._ranks)
@@ -147,7 +151,7 @@ class Tokenizer:
 
 
 def as_unicode(text: str) -> str:
-    """Join pairs of surrogates. Replace lone surrogates, which UTF-8 cannot encode, with U+FFFD."""
+    """Join pairs of surrogates, the halves of a character in UTF-16. Lone ones become U+FFFD."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 

@@ -1,4 +1,5 @@
 """Generate text token by token. `naive` reads the whole text at each step; `cached` reads it once.
+A loop gets a model and a Sequence (below): the text so far, and how to draw the next token.
 
 On the command line: python generate.py "Once upon a time"
 
@@ -11,7 +12,7 @@ On the command line: python generate.py "Once upon a time"
 
 from __future__ import annotations
 
-if __name__ == "__main__":  # before `import numpy`: cli explains what to do if it is missing
+if __name__ == "__main__":  # before NumPy, which may be missing; cli imports this file again
     import sys
 
     from terminal import cli
@@ -47,10 +48,10 @@ def cached(model: Model, sequence: Sequence, cache: Any = None) -> Iterator[int]
 
 
 def advance(model: Model, ids: Any, cache: Any, chunk: int = 256) -> np.ndarray:
-    """Run the model over those of the ids [..., n_seq] that are not in the cache. Return the logits
-    [..., n_vocab] after the last id. Chunks keep the attention scores of a long prompt small."""
+    """Run the model over the ids [..., n_all] after the first cache.length, which the cache has.
+    Return the logits [..., n_vocab] after the last id. Chunks save memory in a long prompt."""
     ids = np.asarray(ids)
-    cache.cut(ids.shape[-1] - 1)  # the last token must be run, even if it is cached
+    cache.cut(ids.shape[-1] - 1)  # a cache has no logits: run the last token, even if it is there
     for start in range(cache.length, ids.shape[-1], chunk):
         logits = model(ids[..., start : start + chunk], cache, last=1)  # [..., 1, n_vocab]
     return logits[..., -1, :]
@@ -138,8 +139,9 @@ def check_prompt(ids: Any, n_vocab: int, n_ctx: int) -> None:
 class Model(Protocol):
     """model(ids [n_new]) -> float32 logits [n_new, n_vocab]; with last=k, only the last k rows.
 
-    new_cache() returns an empty cache, which each call extends by the new ids. The cache's `length`
-    is its number of ids, and `cut(length)` drops those after the first `length`.
+    new_cache() returns an empty cache. A call that gets it adds the new ids. Its `length` is the
+    number of ids in it, and `cut(length)` drops those after the first `length`. A checkpoint's
+    model also has generation_config, such as {"num_beams": 4}; for read(source), see `begin`.
     """
 
     n_vocab: int

@@ -4,12 +4,12 @@
 
     >>> from utils import load
     >>> tokenizer, model = load("stories")
-    >>> logits = model(tokenizer.encode("Once upon a"))  # [3, n_vocab]: a guess after each token
+    >>> logits = model(tokenizer.encode("Once upon a"))  # [3, n_vocab]: scores for the next token
     >>> tokenizer.decode(logits.argmax(-1))
     ' upon a time'
 
-Radford et al. 2019, "Language Models are Unsupervised Multitask Learners". The parameters are a
-nested dict, whose keys are names of arguments. Matrices are [n_out, n_in]. n_new counts the
+Radford et al. 2019, "Language Models are Unsupervised Multitask Learners". Each block is a dict
+of parameters; its keys are the arguments of functions. Matrices are [n_out, n_in]. n_new counts the
 tokens of this call; n_all also counts those in the cache. Shapes may begin with batch dimensions.
 """
 
@@ -19,11 +19,11 @@ import numpy as np
 
 
 class GPT2:
-    """model(ids) -> logits. stop_ids: the ids that end a text; eps: the layer norms' epsilon."""
+    """model(ids) -> logits. stop_ids end a text. config: generation_config, see generate.Model."""
 
-    def __init__(self, params, n_head, stop_ids=(), activation=None, eps=1e-5):
+    def __init__(self, params, n_head, stop_ids=(), activation=None, eps=1e-5, config=None):
         self.params, self.n_head, self.stop_ids = params, n_head, tuple(stop_ids)
-        self.activation, self.eps = activation or gelu, eps
+        self.activation, self.eps, self.generation_config = activation or gelu, eps, config or {}
         self.n_vocab, self.n_embd = params["wte"].shape
         self.n_ctx = len(params["wpe"])
 
@@ -46,7 +46,7 @@ class GPT2:
         x = layer_norm(x, **self.params["ln_f"], eps=self.eps)
         logits = linear(x, self.params.get("lm_head", self.params["wte"]))
         if cache is not None:
-            cache.length = cache.length + n_new  # not before: an error leaves the cache as it was
+            cache.length = cache.length + n_new  # last: each layer appends from the old length on
         return logits
 
     def block(self, x, ln_1, attn, ln_2, mlp, mask, cache, layer):  # [..., n_new, n_embd] -> same
@@ -75,12 +75,12 @@ def new_positions(n_new, n_ctx, length=0):  # -> [n_new], after `length` other t
     return np.arange(length, length + n_new)
 
 
-def attention(q, k, v, mask):  # [..., n_new, d], 2 x [..., n_all, d] -> [..., n_new, d]
+def attention(q, k, v, mask):  # [..., n_new, d], 2 x [..., n_all, d], mask -> [..., n_new, d]
     return softmax(q / math.sqrt(q.shape[-1]) @ k.swapaxes(-1, -2) + mask) @ v
 
 
-def causal_mask(positions):  # [..., n_new] -> [..., 1, n_new, n_all]
-    """Return -1e10 where a key is later than the query, else 0: the same for all heads."""
+def causal_mask(positions):  # [..., n_new] -> [..., 1, n_new, n_all]: 1 mask for all heads
+    """Return -1e10 where a key is later than the query, else 0. Rows of a batch may differ."""
     later = np.arange(positions.max() + 1) > positions[..., None, :, None]
     return np.where(later, np.float32(-1e10), np.float32(0))
 
@@ -123,8 +123,8 @@ def log_softmax(x):  # [..., n] -> same: log(softmax(x)) without underflow
 
 class Cache:
     """The keys and values of the tokens so far: kv [2, n_layer, *batch, n_head, n_slots, d_head].
-    They never change, because no token sees a later one: a pass adds only those of its new tokens.
-    Slot i belongs to position i. A pass calls `reserve` once, then `append` in each layer."""
+    They never change, because x at position i depends on no later token. Slot i belongs to position
+    i. A pass calls `reserve` once, `append` in each layer, and then adds n_new to `length`."""
 
     def __init__(self, n_layer, batch, n_head, n_ctx, d_head):
         self.kv = np.zeros((2, n_layer, *batch, n_head, 0, d_head), np.float32)
@@ -133,16 +133,17 @@ class Cache:
     def reserve(self, n_new):  # -> [n_new]
         """Make room for n_new tokens; return their positions. ValueError if n_ctx is too small."""
         positions = new_positions(n_new, self.n_ctx, self.length)
-        n_all, (*shape, n_slots, d_head) = self.length + n_new, self.kv.shape
-        if n_all > n_slots:  # at least double, so that a growing text is rarely copied
-            more = np.zeros((*shape, min(n_all, self.n_ctx - n_slots), d_head), np.float32)
+        *shape, n_slots, d_head = self.kv.shape
+        if self.length + n_new > n_slots:  # double them, so that a growing text is rarely copied
+            n_more = min(self.length + n_new, self.n_ctx - n_slots)
+            more = np.zeros((*shape, n_more, d_head), np.float32)
             self.kv = np.concatenate([self.kv, more], axis=-2)
         return positions
 
     def append(self, layer, k, v):  # 2 x [..., n_head, n_new, d_head]
-        """Store a layer's new k and v. Return all its k and v: 2 x [..., n_head, n_all, d_head]."""
+        """Store a layer's new k and v. Return all its k and v: [2, ..., n_head, n_all, d_head]."""
         n_all = self.length + k.shape[-2]
-        self.kv[:, layer, ..., self.length : n_all, :] = k, v
+        self.kv[:, layer, ..., self.length : n_all, :] = k, v  # kv[0] gets k, kv[1] v
         return self.kv[:, layer, ..., :n_all, :]
 
     def cut(self, length):
@@ -150,5 +151,5 @@ class Cache:
         self.length = min(self.length, length)
 
     def select(self, rows):
-        """Keep only these rows of the batch, in this order. Beam search may repeat a row."""
+        """Keep only these rows of a batch [n_rows], in this order. Beam search may repeat a row."""
         self.kv = self.kv[:, :, rows]

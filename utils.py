@@ -8,14 +8,13 @@ A folder has Hugging Face's layout: config.json, model.safetensors, and the toke
 """
 
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
 from loading import hub, openai
-from loading.config import read_ids, read_json
+from loading.config import read_ends, read_json
 from loading.errors import AGAIN, MALFORMED, UserError, explained
-from loading.gpt2 import read_gpt2, read_stop_ids
+from loading.gpt2 import read_gpt2
 from loading.llama import FAMILIES, read_llama
 from loading.seq2seq import read_bart, read_t5
 from loading.tokenizer import read_tokenizer
@@ -41,19 +40,13 @@ def load(name_or_folder: str | Path, fetch: bool = True) -> tuple[Any, Any]:
         if (kind := str(config["model_type"])) not in READERS:
             raise ValueError(f"model_type is {kind:.50}, not one of {', '.join(READERS)}")
         tokenizer = read_tokenizer(folder, kind)
-        model = READERS[kind](folder, config, tokenizer.n_vocab)
-        if kind in ("gpt2", *FAMILIES):
-            read_stop_ids(model, folder, config, tokenizer)
-        if kind == "mbart" and "en_XX" in tokenizer.special:
-            model = model.for_languages(tokenizer.special["en_XX"])
+        ends = read_ends(folder, config, tokenizer)
+        model = READERS[kind](folder, config, tokenizer.n_vocab, ends)
         if {*range(model.n_vocab, tokenizer.n_vocab)} - {*tokenizer.special.values()}:
             sizes = f"the tokenizer has {tokenizer.n_vocab} tokens, the model {model.n_vocab}"
             raise ValueError(f"{sizes}: one of them belongs to another model")
         if (tokenizer.end_of_text or 0) >= model.n_vocab:  # a token without an embedding
             tokenizer.end_of_text = None
-        n_rows, settings = config.get("vocab_size", 0), config | model.generation_config
-        if lost := {*read_ids(settings, "eos_token_id", n_rows)} - {*range(model.n_vocab)}:
-            print(f"note: eos_token_id {lost} has no token and ends no text", file=sys.stderr)
         return tokenizer, model
 
 

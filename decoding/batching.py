@@ -42,14 +42,15 @@ def continuous(
     running: list[Sequence] = []  # the text of each row
     while True:
         # Admit the next text, if a row is free.
-        if not prefill.is_busy and len(running) < max_rows:
-            prefill.admit(next(waiting, None))
+        is_free = not prefill.is_busy and len(running) < max_rows
+        if is_free and (sequence := next(waiting, None)):
+            prefill.admit(sequence)
         if not prefill.is_busy and not running:
             return
 
         # Prefill: read a chunk of the prompt. After the last one, add a row.
         if prefill.is_busy and (logits := prefill.step(chunk)) is not None:
-            sequence = prefill.leave()
+            sequence = prefill.sequence
             yield sequence, draw_next(sequence, logits)
             if sequence.running:
                 running.append(sequence)
@@ -78,35 +79,27 @@ class Prefill:
 
     def __init__(self):
         self.sequence: Any = None
-        self.model: Any = None
         self.cache: Any = None
         self.ids: Ids = []
 
     @property
     def is_busy(self) -> bool:
-        return self.sequence is not None and self.sequence.running  # the caller may have ended it
+        is_read = self.cache is None or self.cache.length == len(self.ids)
+        return not is_read and self.sequence.running  # the caller may have ended it
 
-    def admit(self, sequence: Sequence | None) -> None:
-        """Prepare to read a text's prompt. None means that no text is waiting."""
-        self.sequence = sequence
-        if sequence is None:
-            return
-        if sequence.model is not self.model:  # such as the decoder of a different source
-            self.model, self.cache, self.ids = sequence.model, sequence.model.new_cache(), []
+    def admit(self, sequence: Sequence) -> None:
+        """Prepare to read a text's prompt."""
+        if self.sequence is None or sequence.model is not self.sequence.model:  # another source
+            self.cache, self.ids = sequence.model.new_cache(), []
         if not isinstance(self.cache, Cache):
             raise ValueError("a custom cache cannot join a batch: run its texts one by one")
         self.cache.cut(common_prefix(self.ids, sequence.ids[:-1]))
-        self.ids = list(sequence.ids)
-
-    def leave(self) -> Sequence:
-        """Return the text whose prompt has been read, and make room for the next one."""
-        sequence, self.sequence = self.sequence, None
-        return sequence
+        self.sequence, self.ids = sequence, list(sequence.ids)
 
     def step(self, chunk: int) -> np.ndarray | None:
         """Read at most `chunk` tokens. Return logits [n_vocab] after the last chunk, else None."""
         end = self.cache.length + chunk
-        logits = advance(self.model, self.ids[:end], self.cache, chunk)
+        logits = advance(self.sequence.model, self.ids[:end], self.cache, chunk)
         return logits if end >= len(self.ids) else None
 
 

@@ -28,7 +28,7 @@ class Hypothesis(NamedTuple):
 
     ids: Ids  # the new tokens, including a stop id
     log_probability: float  # the sum of the tokens' log P, after the filters
-    score: float
+    score: float  # Wu et al. 2016 divide by ((5 + n) / 6) ** length_penalty instead
 
 
 class Candidate(NamedTuple):
@@ -82,8 +82,10 @@ def beam_search(
             trace.append(step)
 
         beams = [c for c in step if c.status == "kept"]
-        ended = [hypothesis(c, length_penalty) for c in step if c.status == "finished"]
-        finished = sorted(finished + ended, key=lambda h: -h.score)[:width]
+        for _, ids, total, status in step:
+            if status == "finished":
+                finished.append(Hypothesis([*ids], total, total / len(ids) ** length_penalty))
+        finished = sorted(finished, key=lambda h: -h.score)[:width]
         if not beams:
             break
         if len(finished) == width:
@@ -127,10 +129,3 @@ def top_indices(x, k):  # [n] -> the indices of the k largest, largest first, ti
     if len(indices) > k:  # partition first: sorting all of x would take 10 times as long
         indices = indices[x[indices] >= np.partition(x[indices], -k)[-k]]
     return indices[np.argsort(-x[indices], kind="stable")][:k]
-
-
-def hypothesis(candidate: Candidate, length_penalty: float) -> Hypothesis:
-    """Score a candidate as if it were finished: log P / length ** length_penalty, as transformers
-    does. (Wu et al. 2016 divide by ((5 + length) / 6) ** length_penalty instead.)"""
-    _, ids, log_probability, _ = candidate
-    return Hypothesis(list(ids), log_probability, log_probability / len(ids) ** length_penalty)

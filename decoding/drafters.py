@@ -140,7 +140,6 @@ class Measured(Drafter):
         self.drafter = drafter
         self.drafted = self.tested = self.accepted = self.tokens = 0
         self.lengths: Counter = Counter()  # n -> how many passes accepted n drafts
-        self.sizes: Counter = Counter()  # n -> how many passes ran over n drafts
 
     def propose(self, ids: Ids, n: int) -> tuple[Ids, list[np.ndarray]]:
         return self.drafter.propose(ids, n)
@@ -152,26 +151,17 @@ class Measured(Drafter):
         self.tested += min(accepted + 1, len(drafts), len(tokens))
         self.tokens += len(tokens)
         self.lengths[accepted] += 1
-        self.sizes[len(drafts)] += 1
         self.drafter.learn(ids, drafts, logits, tokens)
 
     @property
     def acceptance(self) -> float:
-        """Return the share of tested drafts that were accepted: `a` in the formula below."""
+        """Return the share of tested drafts that were accepted."""
         return self.accepted / max(1, self.tested)
 
     @property
     def tokens_per_pass(self) -> float:
         """Return the measured number of tokens per pass of the model."""
         return self.tokens / max(1, self.lengths.total())
-
-    @property
-    def expected_tokens_per_pass(self) -> float:
-        """Return 1 + a + ... + a^g for a pass over g drafts, averaged over all passes. The sum is
-        (1 - a^(g + 1)) / (1 - a), equation 1 of Leviathan et al. 2023."""
-        powers = [self.acceptance**i for i in range(max(self.sizes, default=0) + 1)]
-        total = sum(n * sum(powers[: g + 1]) for g, n in self.sizes.items())
-        return total / max(1, self.sizes.total())
 
 
 def one_hots(drafts: Ids, n_vocab: int) -> list[np.ndarray]:

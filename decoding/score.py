@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from generate import check_prompt
 from gpt2 import log_softmax
 from samplers import Ids
 
@@ -24,8 +25,8 @@ def log_probabilities(model: Any, ids: Ids, chunk: int = 128) -> np.ndarray:
     The model reads `chunk` tokens at a time, to keep the logits small. A text longer than the
     context is scored in windows. Later windows begin with n_ctx // 2 tokens already scored.
     """
-    if ids and not 0 <= min(ids) <= max(ids) < model.n_vocab:
-        raise ValueError(f"token ids are 0 to {model.n_vocab - 1}, not {min(ids)} to {max(ids)}")
+    if ids:
+        check_prompt(ids, model.n_vocab, len(ids))
     scores: list[float] = []
     while len(scores) + 1 < len(ids):
         known = len(scores) + 1  # the index of the first token without a score
@@ -42,26 +43,19 @@ def log_probabilities(model: Any, ids: Ids, chunk: int = 128) -> np.ndarray:
 
 
 def score(tokenizer: Any, model: Any, text: str, prefix: Ids | None = None) -> dict:
-    """Score a text that follows only `prefix`; return the result of `score_ids`.
+    """Return a text's ids, their logprobs (each in nats), total (their sum), bits_per_byte and
+    perplexity as a dict. NaN raises ValueError.
 
-    prefix: the ids before the text, such as the `prefix` of an encoder-decoder's Decoder. The
-    default is the tokenizer's BOS id, or else its end-of-text id. If it has neither, the first
-    token has no probability: the result omits this token and its bytes.
+    prefix: the ids before the text. The default is the tokenizer's BOS id, or else its end-of-text
+    id. If it has neither, the first token has no probability, and the result omits it.
     """
-    bos = tokenizer.encode("")  # [] if the tokenizer has no BOS
-    ids = tokenizer.encode(text)[len(bos) :]
+    ids = tokenizer.plain_ids(text)
     n_bytes = len(text.encode("utf-8", "replace"))  # a lone surrogate counts as one byte
     if prefix is None:
-        prefix = bos or [id for id in [tokenizer.end_of_text] if id is not None]
+        prefix = tokenizer.encode("") or [id for id in [tokenizer.end_of_text] if id is not None]
     if not prefix:
         prefix, ids = ids[:1], ids[1:]
         n_bytes -= len(tokenizer.decode(prefix).encode())
-    return score_ids(model, prefix, ids, n_bytes)
-
-
-def score_ids(model: Any, prefix: Ids, ids: Ids, n_bytes: int) -> dict:
-    """Score ids after prefix. n_bytes: the size of the ids' text. Return a dict of ids, logprobs
-    (each in nats), total (their sum), bits_per_byte and perplexity. NaN raises ValueError."""
     logprobs = log_probabilities(model, [*prefix, *ids])[max(0, len(prefix) - 1) :]
     nats = abs(float(logprobs.sum(dtype=np.float64)))  # abs, because -sum can be -0.0
     mean = nats / max(1, len(logprobs))

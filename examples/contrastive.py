@@ -40,7 +40,7 @@ class Pair:
         self.one, self.two, self.combine = one, two, combine
         self.n_vocab, self.stop_ids = one.n_vocab, one.stop_ids
         self.n_ctx = min(one.n_ctx, two.n_ctx)
-        self.generation_config = getattr(one, "generation_config", {})
+        self.generation_config = one.generation_config
 
     def __call__(self, ids, cache=None, last=None):
         if cache is None:

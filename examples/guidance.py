@@ -16,38 +16,35 @@ import numpy as np
 
 import utils
 from examples.contrastive import Pair
+from generate import begin
 from gpt2 import log_softmax
 
 
 def guided(name="stories", gamma=1.5):
     """Return (tokenizer, guided model). name: a model's name."""
     tokenizer, model = utils.load(name)
-    return tokenizer, Guided(model, gamma)
+    return tokenizer, Guided(model, gamma, tokenizer.encode(""))
 
 
 class Guided:
-    """A model whose `read` returns a Pair: the model with the prompt, and the model without it."""
+    """A model whose `read` returns a Pair: the model with the prompt, and the model without it.
+    empty: the ids of an empty source, which are only special tokens."""
 
-    def __init__(self, model, gamma):
-        self.model, self.gamma = model, np.float32(gamma)
-        self.has_source = hasattr(model, "read")
+    def __init__(self, model, gamma, empty=()):
+        self.model, self.gamma, self.empty = model, np.float32(gamma), [*empty]
         self.n_vocab, self.n_ctx, self.stop_ids = model.n_vocab, model.n_ctx, model.stop_ids
-        self.n_source = getattr(model, "n_source", model.n_ctx)
-        self.generation_config = getattr(model, "generation_config", {})
-
-    def add_special_tokens(self, ids):
-        return self.model.add_special_tokens(ids) if self.has_source else ids
+        self.generation_config = model.generation_config
 
     def read(self, prompt):
         """Return the Pair for a prompt, a list of ids. Its texts begin with pair.start_ids."""
-        if self.has_source:  # without a prompt, the source has only special tokens
-            model, empty = self.model.read(prompt), self.add_special_tokens([])
-            pair: Any = Pair(model, self.model.read(empty), self.guide)
-            start = model.start_ids, model.prefix, model.forced_filters
+        without: Any
+        model, start = begin(self.model, prompt)
+        if model is self.model:  # the text begins with the prompt, which only one of the two sees
+            without = WithoutPrompt(model, len(prompt) - 1)
         else:
-            pair = Pair(self.model, WithoutPrompt(self.model, len(prompt) - 1), self.guide)
-            start = prompt, prompt, lambda n: []
-        pair.start_ids, pair.prefix, pair.forced_filters = start
+            without, _ = begin(self.model, self.empty)
+        pair: Any = Pair(model, without, self.guide)
+        pair.start_ids = start
         return pair
 
     def guide(self, with_prompt, without):  # two [..., n_vocab] -> [..., n_vocab]

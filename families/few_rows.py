@@ -51,12 +51,13 @@ def in_parts(blocks, rows, w):  # [n_rows, n_in], [n_in, n_out] -> [n_rows, n_ou
     n_parts = min(n_threads(), w.size // SHARE)
     if n_parts < 2:
         return blocks(rows, w)
-    blocks = np.errstate(**np.geterr())(blocks)  # a new thread begins with the default settings
-    parts = np.array_split(w, n_parts, axis=1)  # n_parts x [n_in, a part of n_out]
+    first, *others = np.array_split(w, n_parts, axis=1)  # n_parts x [n_in, a part of n_out]
+    in_thread = np.errstate(**np.geterr())(blocks)  # a new thread begins with the default settings
     try:
-        return np.concatenate([*pool(os.getpid()).map(lambda w: blocks(rows, w), parts)], axis=1)
+        results = pool(os.getpid()).map(lambda w: in_thread(rows, w), others)
     except RuntimeError:  # no threads can start, for example because the program is ending
         return blocks(rows, w)
+    return np.concatenate([blocks(rows, first), *results], axis=1)
 
 
 @functools.cache

@@ -29,7 +29,7 @@ from gpt2 import Cache, merge_heads, split_heads
 
 
 class Llama:
-    """model(ids) -> logits. The loader sets stop_ids, the ids that end a text."""
+    """model(ids) -> logits."""
 
     def __init__(
         self,
@@ -43,8 +43,11 @@ class Llama:
         scale: float | None = None,  # a factor for the attention scores; None: 1 / sqrt(d_head)
         embed_scale: float = 1,  # a factor for the embeddings
         caps: tuple[float | None, float | None] = (None, None),  # soft caps: scores, logits
+        stop_ids: Sequence[int] = (),  # the ids that end a text
+        config: dict | None = None,  # the checkpoint's settings for generation
     ):
-        self.params, self.n_head, self.n_ctx, self.stop_ids = params, n_head, n_ctx, ()
+        self.params, self.n_head, self.n_ctx = params, n_head, n_ctx
+        self.stop_ids, self.generation_config = tuple(stop_ids), config or {}
         self.frequencies, self.windows = frequencies, windows or [None] * len(frequencies)
         self.activation, self.eps = activation, eps
         self.n_vocab, self.n_embd = params["wte"].shape
@@ -100,9 +103,6 @@ class Llama:
         return Cache(len(self.params["blocks"]), batch, self.n_kv_head, self.n_ctx, self.d_head)
 
 
-# --- layers ---------------------------------------------------------------------------------------
-
-
 def norm(x, params, eps):  # [..., n] -> same
     """Normalise x in groups of len(g) numbers, such as heads. If params is None, return x."""
     if params is None:
@@ -133,9 +133,6 @@ def window_mask(mask, window, positions):  # [..., 1, n_new, n_all] -> same
         return mask
     is_far = np.arange(n_all) <= positions[..., None, :, None] - window
     return np.where(is_far, np.float32(-1e10), mask)
-
-
-# --- rotary positions -----------------------------------------------------------------------------
 
 
 def rotate(x, positions, frequencies):  # [..., n_head, n_new, d], [..., n_new], [d / 2] or None

@@ -9,7 +9,6 @@ Limits of Transfer Learning with a Unified Text-to-Text Transformer" (T5); Lewis
 Shapes are named as in gpt2.py, but n_embd is called d_model. Matrices are [n_out, n_in].
 """
 
-import copy
 import math
 from collections.abc import Callable
 from typing import Any
@@ -20,7 +19,7 @@ import gpt2
 from families.layers import feed_forward, gelu_erf, last_rows, rms_norm
 from generate import check_prompt
 from gpt2 import Cache, merge_heads, split_heads
-from samplers import Filter, Ids
+from samplers import Ids
 
 
 class EncoderDecoder:
@@ -30,30 +29,26 @@ class EncoderDecoder:
     list, and perhaps a final "norm". A block has "attn": {"q", "k", "v", "o"}, "mlp": {"c_fc",
     "c_proj", perhaps "gate"}, "attn_norm" and "mlp_norm". A decoder's block also has "cross", with
     the same keys as "attn", and "cross_norm". n_head: two numbers, for encoder and decoder; n_ctx:
-    the maximum length of a source or answer, in tokens; start_ids: the ids that start each answer;
-    special_ids: two lists of ids, one to put before each source, and one to put after it.
+    the maximum length of a source or answer, in tokens; start_ids: the ids that start each answer.
     """
 
     activation: Callable  # [...] -> same
     pre_norm = True  # True: x + f(norm(x)), as in GPT-2; False: norm(x + f(x))
     scaled = True  # True: divide the attention scores by sqrt(d_head)
 
-    def __init__(
-        self, params, n_head, n_ctx, start_ids, stop_ids, special_ids, generation_config=None
-    ):
-        self.params, (self.n_head_encoder, self.n_head) = params, n_head
-        self.n_ctx = self.n_source = n_ctx
+    def __init__(self, params, n_head, n_ctx, start_ids, stop_ids=(), config=None):
+        self.params, (self.n_head_encoder, self.n_head), self.n_ctx = params, n_head, n_ctx
         self.start_ids, self.stop_ids = list(start_ids), tuple(stop_ids)
-        self.special_ids, self.generation_config = special_ids, generation_config or {}
+        self.generation_config = config or {}
         self.n_vocab, self.d_model = params["wte"].shape
 
     def read(self, source: Ids) -> "Decoder":
         """Run the encoder over a source, and return the model that writes the answer to it."""
-        check_prompt(source, self.n_vocab, self.n_source)
+        check_prompt(source, self.n_vocab, self.n_ctx)
         x = self.encode(np.array(source))  # [n_source, d_model]
         blocks = self.params["decoder"]["blocks"]
         d_head = len(blocks[0]["cross"]["k"]["w"]) // self.n_head
-        cache = Cache(len(blocks), (), self.n_head, self.n_source, d_head)
+        cache = Cache(len(blocks), (), self.n_head, self.n_ctx, d_head)
         cache.reserve(len(source))
         for layer, block in enumerate(blocks):
             k, v = (gpt2.linear(x, **block["cross"][name]) for name in "kv")
@@ -116,11 +111,6 @@ class EncoderDecoder:
     def logits(self, x):  # [..., n, d_model] -> [..., n, n_vocab]
         raise NotImplementedError
 
-    def add_special_tokens(self, ids: Ids) -> Ids:
-        """Return a source with the special tokens that the model was trained with, such as </s>."""
-        first, last = self.special_ids
-        return [*first, *ids, *last]
-
 
 class Decoder:
     """An encoder-decoder that has read a source. It writes the answer like GPT-2 continuing a text.
@@ -155,45 +145,12 @@ class Decoder:
             cache.length = cache.length + n_new
         return logits
 
-    def new_cache(self, *batch: int) -> "DecoderCache":
-        """Return an empty cache: new_cache() for ids [n_new], new_cache(8) for ids [8, n_new]."""
+    def new_cache(self, *batch: int) -> Any:
+        """Return an empty cache, as GPT2.new_cache does. All rows of a batch share its `source`."""
         _, n_layer, n_head, _, d_head = self.source.kv.shape
-        return DecoderCache(self.source, n_layer, batch, n_head, self.n_ctx, d_head)
-
-    @property
-    def prefix(self) -> Ids:
-        """Return start_ids, and the first new token if it is forced."""
-        forced = self.generation_config.get("forced_bos_token_id")
-        return self.start_ids if forced is None else [*self.start_ids, forced]
-
-    def forced_filters(self, n: int) -> list[Filter]:
-        """Return filters for the first and the last of n new tokens, which some checkpoints force
-        to be a given token. Apply these filters after all others."""
-        config, n_start = self.generation_config, len(self.start_ids)
-        ends = ("forced_bos_token_id", 0), ("forced_eos_token_id", n - 1)
-        forced = [(config.get(name), n_start + i) for name, i in ends]
-        return [forced_id(token, length) for token, length in forced if token is not None]
-
-
-class DecoderCache(Cache):
-    """The keys and values of an answer and of its source. All rows of a batch share the source."""
-
-    def __init__(self, source, *shape):
-        super().__init__(*shape)
-        self.source = source
-
-
-def forced_id(token: int, length: int) -> Filter:
-    """Return a filter that forces the next token to be `token` if the text has `length` tokens."""
-
-    def force(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
-        if len(ids) != length:
-            return logits
-        forced = np.full_like(logits, -np.inf)
-        forced[token] = 0
-        return forced
-
-    return force
+        cache: Any = Cache(n_layer, batch, n_head, self.n_ctx, d_head)
+        cache.source = self.source
+        return cache
 
 
 class T5(EncoderDecoder):
@@ -253,23 +210,6 @@ class Bart(EncoderDecoder):
     def logits(self, x):  # [..., n, d_model] -> [..., n, n_vocab]
         head = self.params.get("lm_head", self.params["wte"])
         return gpt2.linear(x, head, self.params["logits_bias"])
-
-    def for_languages(self, source: int, target: int | None = None) -> "Bart":
-        """Return a copy that translates from one language to another, given the ids of their codes.
-        mBART cc25 puts the source's code at its end, and starts the answer with the target's code.
-        mBART-50 starts the source with its code, and the answer with </s> and the target's code."""
-        model: Any = copy.copy(self)
-        end = self.stop_ids[:1]
-        is_50 = self.start_ids == [*end]
-        model.special_ids = ((source,), end) if is_50 else ((), (*end, source))
-        if target is not None and is_50:
-            model.generation_config = self.generation_config | {"forced_bos_token_id": target}
-        elif target is not None:
-            model.start_ids = [target]
-        return model
-
-
-# --- T5's positions -------------------------------------------------------------------------------
 
 
 def relative_bias(table, positions, both_ways, max_distance):

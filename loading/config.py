@@ -1,11 +1,18 @@
-"""Reads config.json and similar files, and checks some of their values."""
+"""Reads config.json, generation_config.json and similar files, and checks some of their values."""
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from families.layers import ACTIVATIONS
 from loading.errors import AGAIN, explained
+from samplers import Filter
+
+FORCED = "forced_bos_token_id", "forced_eos_token_id"
 
 
 def read_json(path: Path, optional: bool = False) -> dict:
@@ -39,3 +46,35 @@ def read_ids(config: dict, key: str, n_vocab: int, default: int | None = None) -
     ids = config.get(key, default)
     ids = ids if isinstance(ids, list) else [ids]
     return [id for id in ids if type(id) is int and 0 <= id < n_vocab]
+
+
+def read_ends(folder: Path, config: dict, tokenizer: Any) -> dict:
+    """Return a model's arguments `stop_ids` (without eos_token_id: <|endoftext|>) and `config`: the
+    settings in generation_config.json, or else in config.json. Raises ValueError."""
+    [n_rows], n_tokens = read_sizes(config, "vocab_size"), tokenizer.n_vocab
+    settings = read_json(folder / "generation_config.json", optional=True) or config
+    if settings.get("force_bos_token_to_be_generated"):  # only in the first BART summarisers
+        settings = {FORCED[0]: settings["bos_token_id"]} | settings
+    for key in settings.keys() & {*FORCED}:
+        settings = settings | {key: (*read_ids(settings, key, min(n_rows, n_tokens)), None)[0]}
+    stop_ids = read_ids(config | settings, "eos_token_id", n_rows, tokenizer.end_of_text)
+    if lost := {id for id in stop_ids if id >= n_tokens}:
+        print(f"note: eos_token_id {lost} has no token and ends no text", file=sys.stderr)
+    return {"stop_ids": [id for id in stop_ids if id not in lost], "config": settings}
+
+
+def forced_filters(settings: dict, length: int) -> list[Filter]:
+    """Return filters for the second and the last token of a text of at most `length` tokens. Some
+    checkpoints force these tokens, as BOS and EOS. Apply the filters after all others."""
+    places = zip(map(settings.get, FORCED), (1, length - 1))
+    return [forced_id(token, place) for token, place in places if token is not None]
+
+
+def forced_id(token: int, length: int) -> Filter:
+    """Return a filter that forces the next token to be `token` if the text has `length` tokens."""
+
+    def force(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
+        forced = np.where(np.arange(len(logits)) == token, np.float32(0), np.float32(-np.inf))
+        return forced if len(ids) == length else logits
+
+    return force

@@ -2,12 +2,11 @@
 
 import math
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from gpt2 import GPT2
-from loading.config import activation, read_ids, read_json, read_sizes
+from loading.config import activation, read_sizes
 from loading.parameters import Params, settle_embeddings, take
 from loading.weights import read_weights
 
@@ -15,7 +14,7 @@ WHOLE = "wte=wte.weight wpe=wpe.weight ln_f+"
 BLOCK = "ln_1+ attn.c_attn+ attn.c_proj+ ln_2+ mlp.c_fc+ mlp.c_proj+"
 
 
-def read_gpt2(folder: Path, config: dict, n_tokens: int) -> GPT2:
+def read_gpt2(folder: Path, config: dict, n_tokens: int, ends: dict) -> GPT2:
     """Return a GPT-2, such as distilgpt2 or stories, with n_tokens tokens. Raises ValueError."""
     keys = "vocab_size", "n_positions", "n_embd", "n_layer", "n_head"
     n_vocab, n_ctx, d, n_layer, n_head = read_sizes(config, *keys)
@@ -30,15 +29,8 @@ def read_gpt2(folder: Path, config: dict, n_tokens: int) -> GPT2:
     params = take(tensors, WHOLE + head, sizes) | {"blocks": blocks}
     scale_queries(params, n_head, config)
     function = activation(config.get("activation_function", "gelu_new"))
-    return GPT2(params, n_head, (), function, float(config.get("layer_norm_epsilon", 1e-5)))
-
-
-def read_stop_ids(model: Any, folder: Path, config: dict, tokenizer: Any) -> None:
-    """Set the model's generation_config, or else config, and stop_ids: eos_token_id or else
-    <|endoftext|>."""
-    settings = read_json(folder / "generation_config.json", optional=True) or config
-    ids = read_ids(config | settings, "eos_token_id", model.n_vocab, tokenizer.end_of_text)
-    model.generation_config, model.stop_ids = settings, tuple(ids)
+    eps = float(config.get("layer_norm_epsilon", 1e-5))
+    return GPT2(params, n_head, activation=function, eps=eps, **ends)
 
 
 def scale_queries(params: Params, n_head: int, config: dict) -> None:

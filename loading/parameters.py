@@ -80,13 +80,6 @@ def settle_embeddings(tensors: Tensors, names: list[str], tied: bool) -> str:
     return "" if tied and HEAD not in tensors else f" lm_head={HEAD}"
 
 
-def n_parameters(tree: Params) -> int:
-    """Return how many numbers a tree of parameters contains."""
-    if isinstance(tree, dict | list):
-        return sum(map(n_parameters, tree.values() if isinstance(tree, dict) else tree))
-    return np.size(tree)
-
-
 def plain(tree: Params) -> Params:
     """Return a tree of parameters with NumPy's own arrays, whose `@` is NumPy's, too."""
     if isinstance(tree, dict):

@@ -2,12 +2,14 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from families.seq2seq import T5, Bart
-from loading.config import activation, read_ids, read_json, read_sizes
-from loading.parameters import Params, settle_embeddings, take
+from loading.config import activation, read_ids, read_sizes
+from loading.errors import UserError
+from loading.parameters import settle_embeddings, take
 from loading.weights import read_weights
 
 UNUSED = "EncDecAttention.relative_attention_bias.weight", "encoder.version", "decoder.version"
@@ -29,7 +31,7 @@ BART_BLOCK = """attn.q=self_attn.q_proj+ attn.k=self_attn.k_proj+ attn.v=self_at
     cross_norm=encoder_attn_layer_norm+ mlp.c_fc=fc1+ mlp.c_proj=fc2+ mlp_norm=final_layer_norm+"""
 
 
-def read_t5(folder: Path, config: dict, n_tokens: int) -> T5:
+def read_t5(folder: Path, config: dict, n_tokens: int, ends: dict) -> T5:
     """Return a T5, T5 v1.1 or Flan-T5 with n_tokens tokens. Raises ValueError."""
     n_layer = config.get("num_layers", config.get("num_hidden_layers"))  # one key with two names
     config = {"relative_attention_num_buckets": 32} | config | {"encoder_layers": n_layer}
@@ -52,15 +54,14 @@ def read_t5(folder: Path, config: dict, n_tokens: int) -> T5:
         layers = [take(tensors, block, sizes, f"{side}.block.{i}.") for i in range(n_layer)]
         params[side] = take(tensors, T5_STACK, sizes, f"{side}.") | {"blocks": layers}
     params |= take(tensors, f"wte={COPIES[0]}{head}", sizes)
-
     name = "gelu_new" if (form, name) == ("gated", "gelu") else name  # v1.1's "gelu" is gelu_new
     n_ctx = config.get("n_positions", 512)  # T5 itself has no maximum length
     reach = config.get("relative_attention_max_distance", 128)
-    eps, ends = float(config.get("layer_norm_epsilon", 1e-6)), read_ends(folder, config, params)
-    return T5(params, n_head, n_ctx, activation(name), scale_head, reach, eps, **ends)
+    eps, start = float(config.get("layer_norm_epsilon", 1e-6)), read_start(config, ends, n_tokens)
+    return T5(params, n_head, n_ctx, activation(name), scale_head, reach, eps, **start)
 
 
-def read_bart(folder: Path, config: dict, n_tokens: int) -> Bart:
+def read_bart(folder: Path, config: dict, n_tokens: int, ends: dict) -> Bart:
     """Return a BART or mBART with n_tokens tokens. Raises ValueError."""
     n_vocab, n_ctx, d = read_sizes(config, "vocab_size", "max_position_embeddings", "d_model")
     n_head = read_sizes(config, *[f"{side}_attention_heads" for side in ("encoder", "decoder")])
@@ -79,29 +80,32 @@ def read_bart(folder: Path, config: dict, n_tokens: int) -> Bart:
         stack = BART_STACK + " norm=layer_norm+" * is_mbart
         params[side] = take(tensors, stack, sizes, f"{side}.") | {"blocks": layers}
     params |= take(tensors, f"logits_bias=final_logits_bias wte={COPIES[0]}{head}", sizes)
-
     params["logits_bias"] = params["logits_bias"][:, :n_tokens]
-    function, ends = config.get("activation_function", "gelu"), read_ends(folder, config, params)
-    more = activation(function), is_mbart, d**0.5 if scale else 1
-    return Bart(params, n_head, n_ctx, *more, **ends)
+    more = activation(config.get("activation_function", "gelu")), is_mbart, d**0.5 if scale else 1
+    return Bart(params, n_head, n_ctx, *more, **read_start(config, ends, n_tokens))
 
 
-def read_ends(folder: Path, config: dict, params: Params) -> dict:
-    """Return EncoderDecoder's arguments about how texts begin and end. Raises ValueError."""
-    n_vocab = len(params["wte"])
-    found = read_json(folder / "generation_config.json", optional=True) or config
-    if found.get("force_bos_token_to_be_generated"):  # only in the first BART summarisers
-        found = {"forced_bos_token_id": found["bos_token_id"]} | found
-    keys = {f"{name}_token_id" for name in ("decoder_start", "bos", "eos", "pad")} & config.keys()
-    settings = {"do_sample": False} | {key: config[key] for key in keys} | found
-    for key in ("forced_bos_token_id", "forced_eos_token_id"):
-        settings[key] = next(iter(read_ids(settings, key, n_vocab)), None)
-
+def read_start(config: dict, ends: dict, n_tokens: int) -> dict:
+    """Add `start_ids`, the id that starts each answer, to the result of read_ends. ValueError."""
     first = {"t5": "pad_token_id", "bart": "eos_token_id", "mbart": "bos_token_id"}
-    choices = "decoder_start_token_id", first[config["model_type"]]
-    if not (start := [id for key in choices for id in read_ids(settings, key, n_vocab)]):
-        raise ValueError("no decoder_start_token_id")
-    stop = read_ids(settings, "eos_token_id", n_vocab)
-    begin = read_ids(settings, "bos_token_id", n_vocab, 0) if config["model_type"] == "bart" else []
-    ends = {"start_ids": start[:1], "stop_ids": stop, "special_ids": (begin[:1], stop[:1])}
-    return ends | {"generation_config": settings}
+    for key in ("decoder_start_token_id", first[config["model_type"]]):
+        if ids := read_ids(config | ends["config"], key, n_tokens):
+            return ends | {"start_ids": ids[:1]}
+    raise ValueError("no decoder_start_token_id")
+
+
+def set_languages(tokenizer: Any, model: Any, source: str, target: str | None = None) -> None:
+    """Let an mBART translate from one language to another, such as en_XX and ro_RO. mBART cc25 puts
+    the source's language at its end, and starts the answer with the target's. mBART-50 starts the
+    source with its language, and the answer with </s> and the target's. Raises UserError."""
+    codes = [code for code in (source, target) if code is not None]
+    if not isinstance(model, Bart) or {*codes} - tokenizer.special.keys():
+        raise UserError(f"this model lacks the language {' or '.join(codes)}")
+    first, *last = [tokenizer.special[code] for code in codes]
+    end = [*model.stop_ids[:1]]
+    is_50 = model.start_ids == end
+    tokenizer.start, tokenizer.end = ([first], end) if is_50 else ([], [*end, first])
+    if last and is_50:
+        model.generation_config["forced_bos_token_id"] = last[0]
+    elif last:
+        model.start_ids = last

@@ -17,8 +17,8 @@ MARKS = re.compile("<s>|<pad>|</s>|[a-z]{2}_[A-Z]{2}")  # tokens around a text; 
 
 
 def read_tokenizer(folder: Path, model_type: str) -> Any:
-    """Return the tokenizer of a model of this type. Its `encode` adds BOS if tokenizer.json
-    says so, but no other marks. Raises UserError if files are missing or damaged."""
+    """Return the tokenizer of a model of this type. Its `encode` adds the marks that tokenizer.json
+    says, such as BOS, but none that would end a text. UserError if files are missing or damaged."""
     settings = read_json(folder / "tokenizer_config.json", optional=True)
     if (path := folder / "tokenizer.json").is_file():
         return read_library(path, settings, model_type)
@@ -46,9 +46,9 @@ def read_library(path: Path, settings: dict, model_type: str) -> "LibraryTokeniz
         if library.token_to_id(text := listed[id]["content"]) != int(id):
             raise ValueError(f"the added token {text!r:.50} cannot have the id {id}")
     any_text = tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0}, "a")).encode("a")
-    whole = library.post_process(any_text)  # BOS, the text and perhaps </s>, which would end it
-    start = whole.ids[: whole.special_tokens_mask.index(0)]
-    return LibraryTokenizer(library, [] if model_type in ("t5", "bart", "mbart") else start)
+    whole = library.post_process(any_text)  # marks such as BOS, the text, and marks such as </s>
+    place, reads = whole.special_tokens_mask.index(0), model_type in ("t5", "bart", "mbart")
+    return LibraryTokenizer(library, whole.ids[:place], whole.ids[place + 1 :] * reads)
 
 
 def read_gpt2_tokenizer(folder: Path) -> encoder.Tokenizer:
@@ -73,10 +73,12 @@ def read_gpt2_tokenizer(folder: Path) -> encoder.Tokenizer:
 
 class LibraryTokenizer:
     """The interface of encoder.Tokenizer for the library `tokenizers`. tokens: id -> token, as in
-    the file; start: the ids before each text, such as BOS. `start` and MARKS decode to no text."""
+    the file; start, end: the ids before and after each text, such as BOS. Only the sources of an
+    encoder-decoder have an `end`. `start` and MARKS decode to no text."""
 
-    def __init__(self, library: Any, start: list[int]):
-        self.library, self.start, self.n_vocab = library, start, library.get_vocab_size()
+    def __init__(self, library: Any, start: list[int], end: list[int]):
+        self.library, self.start, self.end = library, start, end
+        self.n_vocab = library.get_vocab_size()
         self.tokens = [library.id_to_token(id) for id in range(self.n_vocab)]
         if None in self.tokens:
             raise ValueError(f"the {self.n_vocab} ids are not 0 to {self.n_vocab - 1}")
@@ -86,13 +88,16 @@ class LibraryTokenizer:
         self.silent = {*start, *(id for text, id in self.special.items() if MARKS.fullmatch(text))}
         self._decoder = str(library.decoder)
 
-    def encode(self, text: str, special: bool = False, first: bool = True) -> list[int]:
-        """Return a text's ids. Special tokens in it count as plain text unless `special`; T5's
-        and mBART's are always special. first=False omits `start`, to continue a text."""
+    def encode(self, text: str, special: bool = False) -> list[int]:
+        """Return a text's ids, from `start` to `end`. Special tokens in it count as plain text
+        unless `special`. In a source they are special; T5's and mBART's are always special."""
+        return [*self.start, *self.plain_ids(text, special or bool(self.end)), *self.end]
+
+    def plain_ids(self, text: str, special: bool = False) -> list[int]:
+        """Return the ids of a text that continues another: without `start` and `end`."""
         self.library.encode_special_tokens = not special
         with explained("tokenizer.json cannot encode it", "try another text", (BaseException,)):
-            ids = self.library.encode(encoder.as_unicode(text), add_special_tokens=False).ids
-        return [*self.start, *ids] if first else ids
+            return self.library.encode(encoder.as_unicode(text), add_special_tokens=False).ids
 
     def decode(self, ids: Iterable[int]) -> str:
         """Return the ids' text. If `start` comes first, it is a whole text, which loses the space
@@ -101,7 +106,7 @@ class LibraryTokenizer:
         if self._decoder.startswith("ByteLevel"):
             return b"".join(map(self.token_bytes, ids)).decode("utf-8", "replace")
         texts = [id for id in ids if self._token(id) and id not in self.silent]
-        if not self.start or ids[:1] == self.start[:1]:
+        if self.end or not self.start or ids[:1] == self.start[:1]:
             return self.library.decode(texts, skip_special_tokens=False)
         whole = self.library.decode([*self.start[:1], *texts], skip_special_tokens=False)
         return whole.removeprefix(self.tokens[self.start[0]])

@@ -5,16 +5,13 @@
         ...  # run a loop over the sequence
     Path("page.html").write_text(html(record(tokenizer, sequence, run)), "utf-8")
 
-In a notebook: show(tokenizer, model, "Once upon a time", top_k=40).
+In a notebook: show(tokenizer, model, "Once upon a time", top_k=40), or show_code (see code.py).
 """
 
-import base64
 import copy
 import json
 import re
-import zlib
 from html import escape
-from pathlib import Path
 
 import numpy as np
 
@@ -22,6 +19,8 @@ from decoding.beam import top_indices
 from generate import Sequence, begin, cached
 from gpt2 import log_softmax, softmax
 from page.candidates import SLIDERS, candidates, filter_names
+from page.code import SMALL, code_html, stepping
+from page.pack import included, label, packed
 from page.recorder import passes, recording
 from page.run import die, read_draws, read_passes, watching
 from page.why import KEEP, parts
@@ -35,16 +34,26 @@ MOST_WEIGHTS = 8_000_000  # if a text has more attention weights, only the last 
 
 def show(tokenizer, model, prompt: str, n: int = 40, seed: int = 0, loop=cached, **settings):
     """Generate n tokens, and show their page in a notebook. settings: for `make_sampler`."""
+    prompt_ids = tokenizer.encode(prompt)
+    runs, start = begin(model, prompt_ids)
+    source = () if runs is model else prompt_ids
+    sequence = Sequence(runs, start, n, make_sampler(**settings), die(seed))
+    with watching(sequence) as run:
+        list(loop(runs, sequence))
+    return framed(html(record(tokenizer, sequence, run, source, (), settings | {"seed": seed})))
+
+
+def show_code(tokenizer, model, prompt: str, n: int = 3, seed: int = 0, loop=cached, **settings):
+    """Generate n tokens with a GPT-2, and show in a notebook how its code ran, line by line."""
+    sequence = Sequence(model, tokenizer.encode(prompt), n, make_sampler(**settings), seed)
+    with stepping(model, sequence.n_prompt) as record:
+        list(loop(model, sequence))
+    return framed(code_html(record, tokenizer, sequence, SMALL))
+
+
+def framed(page: str):
     from IPython.display import HTML  # imported here, because only notebooks have it
 
-    prompt_ids, source = tokenizer.encode(prompt), ()
-    if hasattr(model, "read"):
-        prompt_ids = source = model.add_special_tokens(prompt_ids)
-    model, start = begin(model, prompt_ids)
-    sequence = Sequence(model, start, n, make_sampler(**settings), die(seed))
-    with watching(sequence) as run:
-        list(loop(model, sequence))
-    page = html(record(tokenizer, sequence, run, source, (), settings | {"seed": seed}))
     return HTML(f'<div><iframe srcdoc="{escape(page)}" width="100%" height="900"></iframe></div>')
 
 
@@ -57,11 +66,6 @@ def html(recorded: dict, live: dict | None = None) -> str:
         text = json.dumps(data, allow_nan=False).replace("<", "\\u003c")
         page = page.replace(f"<!-- {name} -->", text)
     return page
-
-
-def included(name):  # return a file's text, with the text of FILE in place of <!-- FILE -->
-    text = (Path(__file__).parent / "browser" / name).read_text("utf-8")
-    return re.sub(r"<!-- (\S+\.\w+) -->", lambda found: included(found[1]), text)
 
 
 def record(tokenizer, sequence: Sequence, run, source=(), steps=(), settings=SLIDERS) -> dict:
@@ -80,6 +84,7 @@ def record(tokenizer, sequence: Sequence, run, source=(), steps=(), settings=SLI
     data["draws"] = read_draws(run, sequence, "beams" if steps else "unknown")
     work = sum(call.multiply_adds for call in passes(run, sequence.model))
     data |= {"work": work, "drafting": sum(call.multiply_adds for call in run) - work}
+    data["seconds"] = seconds(run, sequence) if any(x["bets"] for x in data["passes"]) else []
     data["temperatures"] = sorted({*(np.arange(1, 21) / 10), given.get("temperature") or 1.0})
     arrays = look_inside(sequence, data)
     named = {*ids, *source, *arrays["best"].flat}  # "best" includes the rivals
@@ -88,6 +93,16 @@ def record(tokenizer, sequence: Sequence, run, source=(), steps=(), settings=SLI
     named |= {token for one in data["passes"] for token, *_ in one["bets"] + one["residual"]}
     data["labels"] = {int(id): label(tokenizer, id) for id in named}
     return data | {"arrays": {name: packed(array) for name, array in arrays.items()}}
+
+
+def seconds(run, sequence):
+    """Return the seconds of the model's passes, of all passes, and of one token at a time."""
+    model, cache = sequence.model, sequence.model.new_cache()
+    with recording(model) as alone:
+        for ids in np.split(sequence.ids[:-1], range(sequence.n_prompt, len(sequence.ids) - 1)):
+            model(ids, cache, last=1)
+    calls = passes(run, model), [call for call in run if call.name == "__call__"], alone
+    return [sum(call.seconds for call in each) for each in calls]
 
 
 def look_inside(sequence, data):
@@ -108,8 +123,9 @@ def look_inside(sequence, data):
     arrays = candidates(seen, sequence, data["temperatures"], n_best)
     added = parts(calls[-1], model, came, arrays["rivals"])
     if added is not None:
-        data["unit"] = max(float(np.abs(added).max()), 1e-9) / 32767
-        arrays["added"] = np.rint(added / data["unit"]).astype("i2")
+        unit = max(float(np.abs(added).max()), 1e-9) / 32767
+        arrays["added"] = np.rint(added / unit).astype("i2")
+        data |= {"unit": unit, "n_parts": added.shape[-1]}
     return arrays | attention_weights(calls[-1], n, data["source"])
 
 
@@ -126,36 +142,22 @@ def lens(model, x, came):  # [n, n_embd], [n] -> n x [[[token, P], ...], P]
     return found
 
 
-def attention_weights(root, n, has_source):
+def attention_weights(root, n, source):
     """Return the rounded attention weights of the last n_rows tokens. own: over the text, [n_layer,
     n_head, n_rows, n]; cross: over the source, [..., n_source]; skipped: how many earlier tokens
     are left out."""
     kept = [call.value for call in root.named("softmax")]
     weights = [w.reshape(-1, n, w.shape[-1]) for w in kept]  # [n_head, n, n_keys] each
-    own = np.array(weights[::2] if has_source else weights)
+    own = np.array(weights[::2] if source else weights)
     skipped = max(0, n - MOST_WEIGHTS // own[..., 0].size)
     found = {"own": own[:, :, skipped:], "skipped": np.array([skipped])}
-    return found | ({"cross": np.array(weights[1::2])[:, :, skipped:]} if has_source else {})
+    return found | ({"cross": np.array(weights[1::2])[:, :, skipped:]} if source else {})
 
 
 def rounded(weights):  # [..., n, n_keys] -> same, as bytes
     return (LEVELS * np.sqrt(weights) + 0.5).astype("u1")
 
 
-def label(tokenizer, id: int) -> str:
-    """Return a token's text. A byte of an incomplete character appears in hexadecimal: <E4>."""
-    text = tokenizer.token_bytes(id).decode("utf-8", "surrogateescape")
-    text = re.sub("[\udc80-\udcff]", lambda found: f"<{ord(found[0]) - 0xDC00:02X}>", text)
-    return text or tokenizer.tokens[id]
-
-
 def without_folder(x):
     """Turn /home/me/plug.py:mine(2) into plug.py:mine(2), because others may see the page."""
     return re.sub(r"^([A-Za-z]:)?[\\/.~][^:]*[\\/]", "", x) if isinstance(x, str) else x
-
-
-def packed(array):  # -> ["Int16Array" or another JavaScript type, compressed data in base64]
-    if array.dtype.itemsize == 8:  # 4 bytes are enough, and JavaScript has no Int64Array
-        array = array.astype(array.dtype.kind + "4")
-    data = zlib.compress(array.tobytes(), 9)
-    return [array.dtype.name.capitalize() + "Array", base64.b64encode(data).decode()]

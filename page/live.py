@@ -15,8 +15,7 @@ import numpy as np
 from encoder import CHAR_TO_BYTE, Tokenizer
 from gpt2 import GPT2, gelu
 from loading.errors import UserError
-from loading.parameters import n_parameters
-from page import label, packed
+from page.pack import label, packed
 
 MOST_PARAMETERS = 20_000_000  # a model of this size makes a page of 25 MB
 
@@ -24,7 +23,7 @@ MOST_PARAMETERS = 20_000_000  # a model of this size makes a page of 25 MB
 def in_8_bits(tokenizer, model) -> GPT2:
     """Return a copy of a small GPT-2, rounded to 8 bits. Raises UserError for any other model."""
     is_gpt2 = type(model) is GPT2 and model.activation is gelu and type(tokenizer) is Tokenizer
-    if not is_gpt2 or n_parameters(model.params) > MOST_PARAMETERS:
+    if not is_gpt2 or sum(map(np.size, arrays_in(model.params))) > MOST_PARAMETERS:
         raise UserError("--live puts a small GPT-2 into the page, such as stories; this is none")
     rounded = copy.deepcopy(model)
     for x in arrays_in(rounded.params):
@@ -47,7 +46,7 @@ def parts(tokenizer: Tokenizer, model: GPT2) -> dict:
 
 
 def arrays_in(tree):  # return all arrays in nested dicts and lists, in order
-    if isinstance(tree, np.ndarray):
+    if not isinstance(tree, dict | list):
         return [tree]
     parts = tree.values() if isinstance(tree, dict) else tree
     return [x for part in parts for x in arrays_in(part)]

@@ -16,7 +16,7 @@ KEEP = ["block", *SUBLAYERS, *NORMS, "merge_heads"]
 
 def parts(root, model, came, rivals):
     """Return what each part adds to logit(came) - logit(rival), [n, n_rivals, n_parts]. The parts
-    are the embedding; each layer's heads, cross-attention heads and MLP; and all biases together.
+    are the embedding; each layer's heads, cross-attention heads and MLP; and all biases, if any.
     root: a pass over n tokens, recorded with KEEP. came [n]: the next tokens. rivals: ids
     [n, n_rivals]. Gemma 2's cap is left out. The result is None for BART (no pre-norm)."""
     family = getattr(model, "family", model)  # for an encoder-decoder, `model` is a Decoder
@@ -55,4 +55,6 @@ def parts(root, model, came, rivals):
             products = direction * wrote[:, None]
             added.append(products.reshape(*products.shape[:2], n, -1).sum(-1))
     found = np.concatenate(added, -1)
-    return np.concatenate([found, (difference - found.sum(-1))[..., None]], -1)
+    rest = (difference - found.sum(-1))[..., None]
+    has_biases = np.abs(rest).max() > 1e-3 * np.abs(found).max()  # or is the rest only rounding?
+    return np.concatenate([found, rest], -1) if has_biases else found

@@ -10,8 +10,6 @@ from typing import Any
 from loading.config import read_json
 from loading.errors import MALFORMED, UserError, explained
 
-NAMES = "bos_token eos_token unk_token sep_token pad_token cls_token mask_token".split()
-
 
 class Conversation:
     """The turns so far, as messages {"role", "content"}. tokenizer and folder: those of the model;
@@ -20,29 +18,26 @@ class Conversation:
     def __init__(self, tokenizer: Any, folder: Path, system: str | None = None):
         with explained(f"the chat template in {folder} is damaged", "fetch it again", MALFORMED):
             config = read_json(folder / "tokenizer_config.json", optional=True)
-            file = folder / "chat_template.jinja"
-            template = file.read_text("utf-8") if file.is_file() else config.get("chat_template")
+            template, file = config.get("chat_template"), folder / "chat_template.jinja"
+            if file.is_file():
+                template = file.read_text("utf-8")
             if isinstance(template, list):  # several named templates
                 template = {entry["name"]: entry["template"] for entry in template}.get("default")
-            names = {name: config[name] for name in NAMES if config.get(name) is not None}
-            self.names = {k: v["content"] if isinstance(v, dict) else v for k, v in names.items()}
-            if wrong := [k for k, v in self.names.items() if not isinstance(v, str)]:
-                raise ValueError(f"{wrong[0]} is not a text")
+            names = {k: token for k, token in config.items() if k.endswith("_token") and token}
+            self.names = {k: t["content"] if isinstance(t, dict) else t for k, t in names.items()}
+            end = tokenizer.special.get(self.names.get("eos_token"))
+            self.stop_ids = () if end is None else (end,)
         if not template:
             other = "HuggingFaceTB/SmolLM2-135M-Instruct"
             raise UserError(f"this model has no chat template: use a model such as {other}")
         self.tokenizer, self.template, self.messages = tokenizer, template, list[dict]()
-        end = tokenizer.special.get(self.names.get("eos_token"))
-        self.stop_ids = () if end is None else (end,)
         if system is not None:
             self.add("system", system)
 
     def add(self, role: str, text: str) -> None:
         """Add a turn. In what a user typed, a zero-width space makes special tokens plain text."""
-        if role != "assistant":
-            names = sorted(self.tokenizer.special, key=len, reverse=True)
-            special = "|".join(map(re.escape, names)) or "(?!)"
-            text = re.sub(special, lambda name: f"{name[0][0]}\u200b{name[0][1:]}", text)
+        for name in self.tokenizer.special if role != "assistant" else ():
+            text = text.replace(name, f"{name[0]}\u200b{name[1:]}")
         self.messages.append({"role": role, "content": text})
 
     def ask(self, text: str) -> list[int]:
@@ -61,10 +56,9 @@ class Conversation:
         # {% generation %} marks the answers, for training: any block will do.
         template = re.sub(r"({%[-+]?\s*(?:end)?)generation\b", r"\1with", self.template)
         self.add("user", text)
-        try:  # a template is code, and may raise any error
-            with explained("the chat template refuses this", "use another model", (Exception,)):
-                text = jinja.from_string(template).render(messages=self.messages, **names)
-        finally:
-            self.messages.pop()
+        messages, self.messages = self.messages, self.messages[:-1]
+        # A template is code, and may raise any error.
+        with explained("the chat template refuses this", "use another model", (Exception,)):
+            text = jinja.from_string(template).render(messages=messages, **names)
         start = self.tokenizer.encode("")  # BOS, if any: drop it, as templates add their own
         return self.tokenizer.encode(text, special=True)[len(start) :]

@@ -10,12 +10,15 @@ import sys
 
 
 def main(argv=None):
-    """Run a command line. Return 0 (success), 1 (failure), 2 (wrong usage) or 130 (interrupted)."""
+    """Run a command line. Return the exit status: 0 (success), 1 (an error) or 130 (Ctrl-C)."""
     if sys.hexversion < 0x30A0000:
         version = sys.version.split()[0]
         raise SystemExit("generate.py: tokenwise needs Python 3.10 or newer, not this " + version)
-    from terminal import plugin
+    from terminal.plugin import report
 
+    sys.stdin = sys.stdin or open(os.devnull)  # it is None if the caller has closed it
+    if sys.stdout is None:
+        raise SystemExit("generate.py: standard output is closed")
     for stream in sys.stdout, sys.stderr:
         if isinstance(stream, io.TextIOWrapper):  # '?' for what a terminal cannot display
             stream.reconfigure(errors="replace")
@@ -32,9 +35,8 @@ def main(argv=None):
     except BrokenPipeError:  # the next program, such as `head`, has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except bdb.BdbQuit:  # the user has left the debugger; `python -m pdb` catches this
-        sys.excepthook = lambda *_: None
         raise
     except Exception as error:
-        plugin.report(error)
-        return getattr(error, "status", 1)
+        report(error, "generate.py: ")
+        return 1
     return 0

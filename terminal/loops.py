@@ -1,6 +1,6 @@
 """The loops and drafters that --method can name. To add one, write a function and name it below.
 
-A loop is called with a session and a row (see session.py) and returns an iterator of tokens.
+A loop is called with a session and a row that has begun, and returns an iterator of tokens.
 """
 
 from collections.abc import Iterator
@@ -10,56 +10,49 @@ import numpy as np
 
 from decoding.beam import beam_search
 from decoding.drafters import Checked, DraftModel, Measured, NGramStore, PromptLookup
-from generate import cached, naive
+from generate import begin, cached, naive
 from speculative import speculative
-from terminal.row import Row, until_stop
+from terminal.row import Row
 
 
 def with_cache(session: Any, row: Row) -> Iterator[int]:
-    if session.chat:  # keep the cache for the next turn
-        row.cache = row.cache or row.sequence.model.new_cache()
+    """Run the cached loop, or the user's own. Keep the cache, to continue the text or the chat."""
+    if own := session.own.get("loop"):
+        return own(sequence=row.sequence)(row.sequence.model, row.sequence)
+    row.cache = row.cache or row.sequence.model.new_cache()
     return cached(row.sequence.model, row.sequence, row.cache)
 
 
 def drafting(session: Any, row: Row) -> Iterator[int]:
-    source = row.prompt_ids if session.reads else []  # a drafter may also read the source
-    row.drafter = Measured(DRAFTERS[session.settings["method"]](session, row, source))
+    row.drafter = Measured(DRAFTERS[session.settings["method"]](session, row))
     return speculative(row.sequence.model, row.sequence, row.drafter, session.settings["gamma"])
 
 
 def search(session: Any, row: Row) -> Iterator[int]:
-    """Run beam search, and yield the best beam's ids. Add all beams to row.beams."""
-    s, sequence = session.settings, row.sequence
-
-    def ending(ids):  # new ids -> those that are no stop ids, their text, whether it was cut
-        plain = [token for token in ids if token not in sequence.stop_ids]
-        return plain, *until_stop(session.tokenizer.decode(plain), row.stops, more=False)
-
+    """Run beam search, and yield the best beam's ids."""
+    settings, sequence = session.settings, row.sequence
     if sequence.running:
-        how = s["beams"], s["length_penalty"], s["early_stopping"], s["return"]
-        more = sequence.sampler.filters, row.steps, lambda ids: ending(ids)[-1]
-        found = beam_search(sequence.model, sequence.ids, sequence.n_left, *how, *more)
-        for beam in found:
-            ids, text, _ = ending(beam.ids)
-            row.beams.append(beam._asdict() | {"ids": ids, "text": text})
-        for token in found[0].ids:
+        how = {name: settings[name] for name in ("length_penalty", "early_stopping")}
+        how |= dict(width=settings["beams"], filters=sequence.sampler.filters, trace=row.steps)
+        how["ends"] = lambda ids: any(stop in session.tokenizer.decode(ids) for stop in row.stops)
+        [best] = beam_search(sequence.model, sequence.ids, sequence.n_left, **how)
+        for token in best.ids:
             if sequence.running:
                 yield sequence.append(token)
 
 
-def draft_model(session: Any, row: Row, source: list[int]) -> Any:
+def draft_model(session: Any, row: Row) -> Any:
     if own := session.own.get("drafter"):
-        return Checked(own.make(**session.offered, sequence=row.sequence), session.model.n_vocab)
+        return Checked(own(sequence=row.sequence), session.model.n_vocab)
     draft = session.draft_model()
-    if hasattr(draft, "read"):  # an encoder-decoder: it reads all of the source that fits
-        draft = draft.read(source[: draft.n_source])
+    draft, _ = begin(draft, row.prompt_ids[: draft.n_ctx])  # it reads all of a source that fits
     return DraftModel(draft, row.sequence.sampler, np.random.default_rng([row.seed, 1]))
 
 
 DRAFTERS = {
     "speculative": draft_model,
-    "ngram": lambda session, row, source: NGramStore(session.model.n_vocab, before=source),
-    "lookup": lambda session, row, source: PromptLookup(session.model.n_vocab, before=source),
+    "ngram": lambda session, row: NGramStore(session.model.n_vocab, before=row.source),
+    "lookup": lambda session, row: PromptLookup(session.model.n_vocab, before=row.source),
 }
 LOOPS = {
     "naive": lambda session, row: naive(row.sequence.model, row.sequence),

@@ -1,59 +1,60 @@
 """A row: one prompt, its growing sequence, and its text."""
 
 import time
+from dataclasses import dataclass
 from typing import Any
 
 
+@dataclass
 class Row:
-    """A prompt, its sequence, the new text so far, and the time of each token.
+    """A prompt, and after `begin` its sequence and its text. opening: what to print before the
+    text; source: the prompt's ids, if an encoder-decoder reads them; n_printed: how much of the
+    text has been printed; drafter: a Measured drafter; steps: those of beam search."""
 
-    prompt_ids: the prompt, or an encoder-decoder's source; opening: what to print before the new
-    text; n_earlier: the number of tokens between the prompt and this text; sequence: None before
-    the row starts; ended: no more text follows; n_printed: how many characters have been printed;
-    cache: a chat's KV cache; drafter: a Measured drafter, or None; beams, steps: beam search's
-    texts and its steps.
-    """
+    prompt: str
+    prompt_ids: list[int]
+    opening: str
+    number: int
+    seed: int
+    n_earlier: int = 0  # how many tokens of the text are older than its newest part
 
-    def __init__(self, prompt: str, prompt_ids: list[int], seed: int, stream: Any, stops: list):
-        self.prompt, self.prompt_ids, self.opening, self.seed = prompt, prompt_ids, "", seed
-        self.stream, self.stops, self.decoded, self.text = stream, stops, "", ""
-        self.n_earlier, self.n_before, self.n_printed, self.ended = 0, 0, 0, False
-        self.started, self.times = time.perf_counter(), list[float]()
+    def __post_init__(self):
         self.sequence: Any = None
         self.cache: Any = None
+        self.source, self.text, self.started = list[int](), "", 0.0
+        self.times, self.ended = list[float](), False
+        self.n_printed: int | None = None  # not even the opening
+
+    def begin(self, sequence: Any, stream: Any, stops: list[str]) -> None:
+        """Begin a sequence, or continue the earlier one after its last id."""
+        earlier = sequence.ids[len(self.prompt_ids) :] if self.sequence else []
+        self.sequence, self.stream, self.stops = sequence, stream, stops
+        self.decoded = "".join(map(stream.feed, earlier))
+        self.times, self.ended = [], False
         self.drafter: Any = None
-        self.beams: list[dict] = []
         self.steps: list = []
+        if self.n_printed:  # complete the character at the end
+            self.n_printed = len(self.text.rstrip("\ufffd"))
 
-    def resume(self, last: "Row") -> None:
-        """Continue a row's text after its last id, with the same random generator."""
-        self.opening, self.seed, self.sequence = "", last.seed, last.sequence
-        ids = last.sequence.ids[len(last.prompt_ids) :]
-        self.n_earlier, self.decoded = len(ids), "".join(map(self.stream.feed, ids))
-        self.n_before = last.n_before + len(last.text.rstrip("\ufffd"))  # complete a character
-
-    def feed(self, token: int) -> None:
-        """Add the sequence's newest token to the text. A stop text ends the sequence."""
-        if self.sequence.new_ids[len(self.times) :] != [token]:
+    def feed(self, is_end: bool = False) -> None:
+        """Decode the tokens that the loop has appended. A stop text ends the sequence. At the end,
+        add a part of a character or of a stop text that was held back."""
+        new, more = self.sequence.new_ids[len(self.times) :], self.sequence.running and not is_end
+        if not (new or is_end):
             raise ValueError("a loop must append each token: yield sequence.append(token)")
-        self.times.append(time.perf_counter())
-        if token not in self.sequence.stop_ids:
-            self.decoded += self.stream.feed(token)
-        self.finish(more=self.sequence.running)
-
-    def finish(self, more: bool = False) -> None:
-        """Find the text. If no more follows, add a part of a character that was held back."""
+        for token in new:
+            self.times.append(time.perf_counter())
+            if token not in self.sequence.stop_ids:
+                self.decoded += self.stream.feed(token)
         if not (more or self.ended):
             self.decoded += self.stream.finish()
-        text, stopped = until_stop(self.decoded, self.stops, more)
-        self.text, self.ended = text[self.n_before :], self.ended or stopped or not more
-        if stopped:
+        text, stops = self.decoded, self.stops
+        if found := [text.index(stop) for stop in stops if stop in text]:
             self.sequence.finish("stop")
-
-    def unprinted(self) -> str:
-        """Return the part of the text that no earlier call has returned."""
-        text, self.n_printed = self.text[self.n_printed :], len(self.text)
-        return text
+        # If more text may follow, hold back an ending that could become a stop text.
+        held = [n for stop in stops for n in range(len(stop)) if more and text.endswith(stop[:n])]
+        self.text = text[: min(found, default=len(text) - max(held, default=0))]
+        self.ended = self.ended or bool(found) or not more
 
     @property
     def ids(self) -> list[int]:
@@ -69,12 +70,3 @@ class Row:
     def tokens_per_second(self) -> float | None:
         """Return the average speed over the whole text, including prefill."""
         return len(self.times) / max(self.times[-1] - self.started, 1e-9) if self.times else None
-
-
-def until_stop(text: str, stops: list[str], more: bool) -> tuple[str, bool]:
-    """Return the text before the first stop text, and whether there is one. If more text may follow
-    (`more`), leave out an ending that could become a stop text."""
-    if found := [text.index(stop) for stop in stops if stop in text]:
-        return text[: min(found)], True
-    held = (n for stop in stops for n in range(len(stop)) if more and text.endswith(stop[:n]))
-    return text[: len(text) - max(held, default=0)], False

@@ -2,139 +2,97 @@
 
 import contextlib
 import json
-import os
-import re
 import sys
 from collections.abc import Iterator
 from typing import Any
+from unicodedata import category
 
 from terminal.row import Row
 from terminal.session import Session
 
-# Characters that control the terminal or the direction of the text, except \n and \t.
-CONTROLS = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
-
-def visible(text: str, stream: Any = None) -> str:
-    """Replace control characters with escapes such as \\x1b, if the text goes to a terminal."""
-    if not (stream or sys.stdout).isatty():
-        return text
-    return CONTROLS.sub(lambda found: ascii(found[0])[1:-1], text)
-
-
-def styled(text: str, code: int, stream: Any = None) -> str:
-    """Make a text bold (1) or dim (2) if it goes to a terminal, rather than to a pipe or a file. It
-    stays plain if NO_COLOR is set (https://no-color.org) or TERM is dumb."""
-    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
-    if plain or not text or not (stream or sys.stdout).isatty():
-        return text
-    return f"\x1b[{code}m{text}\x1b[0m"
-
-
-def print_figures(line: str) -> None:
-    """Print a line of statistics, or a note, to stderr."""
-    print(styled(visible(line, sys.stderr), 2, sys.stderr), file=sys.stderr)
+def visible(text: str) -> str:
+    """In a terminal, show the characters that control it or the direction of the text as \\x1b."""
+    controls = {c for c in text if category(c) in ("Cc", "Cf")} - {*"\n\t\u200c\u200d"}
+    escapes = {ord(c): ascii(c)[1:-1] for c in controls}
+    return text.translate(escapes) if sys.stdout.isatty() else text
 
 
 class Text:
     """Prints rows as text: each row's opening, its new text as it grows, and its statistics."""
 
     def __init__(self, session: Session, rows: list[Row]):
-        self.session, self.rows, self.heading = session, rows, ""
+        self.session, self.rows, self.n_done = session, rows, 0
 
     @contextlib.contextmanager
-    def showing(self, row: Row) -> Iterator[None]:
-        """Show a row, which grows in this `with` block. An error gets the row's number as `row`."""
-        n, number = len(self.rows), 1 + self.rows.index(row)
-        self.heading = f"[{number}/{n}]\n" * (n > 1) + visible(row.opening)
+    def closing(self) -> Iterator[None]:
+        """If an error or Ctrl-C ends this `with` block, print what there is of the rows."""
         try:
-            self.begin(row)
             yield
-        except BaseException as error:  # even Ctrl-C
-            vars(error)["row"] = f"[{number}/{n}] " * (n > 1)
-            self.fail(row)
+        except BaseException:
+            for row in self.rows[self.n_done :]:
+                if row.ended:
+                    self.end(row)
+                elif row.times:
+                    row.feed(is_end=True)
+                    self.show(row)
+                    print("\n" * (row.n_printed is not None), end="", flush=True)
             raise
-        row.finish()  # a loop may end before its sequence
-        self.end(row)
-
-    def begin(self, row: Row) -> None:
-        """Prepare a row that has not begun."""
 
     def show(self, row: Row) -> None:
-        """Print a row's newest text, and its opening before the first token."""
-        print(self.heading + styled(visible(row.unprinted()), 1), end="", flush=True)
-        self.heading = ""
+        """Print what is new about a row."""
+        if row.n_printed is None:
+            n = len(self.rows)
+            print(f"[{row.number + 1}/{n}]\n" * (n > 1) + visible(row.opening), end="")
+        text, row.n_printed = row.text[row.n_printed or 0 :], len(row.text)
+        print(visible(text), end="", flush=True)
 
-    def fail(self, row: Row) -> None:
-        """Print the part of the text that was held back, if any text has been printed."""
-        if row.times:
-            row.finish()
-            self.show(row)
+    def finish(self, row: Row) -> None:
+        """Print a row whose loop has ended."""
+        row.feed(is_end=True)
+        self.end(row)
+        self.n_done += 1
 
     def end(self, row: Row) -> None:
+        """Print the rest of a complete row, and its statistics."""
         self.show(row)
-        others = [row.opening + beam["text"] for beam in row.beams[1:]]
-        print(*["", *map(visible, others)], sep="\n", flush=True)
+        print(flush=True)
         many = len(self.rows) > 1
-        print_figures(statistics_line(self.session, row, many))
+        print(statistics_line(self.session, row, many), file=sys.stderr)
         if many and row is self.rows[-1] and (times := [t for row in self.rows for t in row.times]):
             seconds = max(max(times) - min(row.started for row in self.rows), 1e-9)
             speed = f"{len(times)} tokens in {seconds:.3f} s: {len(times) / seconds:.0f} tokens/s"
-            print_figures(f"({len(self.rows)} texts, {speed})")
+            print(f"({len(self.rows)} texts, {speed})", file=sys.stderr)
 
 
 class Json(Text):
-    """Prints one JSON object for each row."""
+    """Prints one JSON object for each complete row."""
 
     def show(self, row: Row) -> None:
-        """Print nothing before the end."""
-
-    def fail(self, row: Row) -> None:
-        """Print the later rows that are complete."""
-        for later in self.rows[self.rows.index(row) + 1 :]:
-            if later.ended:
-                self.end(later)
+        pass
 
     def end(self, row: Row) -> None:
-        print(json.dumps(as_json(self.session, row)), flush=True)
+        sampled = self.session.settings["temperature"] != 0
+        result: dict[str, Any] = dict(prompt=row.prompt, text=row.text, prompt_ids=row.prompt_ids)
+        result |= dict(ids=row.ids, stop_reason=row.sequence.stop_reason)
+        result |= dict(seconds_to_first_token=row.seconds_to_first_token)
+        result |= dict(tokens_per_second=row.tokens_per_second, model=self.session.name)
+        result |= dict(method=self.session.settings["method"], seed=row.seed if sampled else None)
+        print(json.dumps(result), flush=True)
 
 
-def statistics_line(session: Session, row: Row, batch: bool = False) -> str:
+def statistics_line(session: Session, row: Row, batch: bool) -> str:
     """Describe a row in one line. In a batch, omit the times, because rows share passes."""
     ends = {"eos": "end of text", "stop": "a stop text", "length": "the length asked for"}
     ends["context"] = f"the end of the context, {session.model.n_ctx} tokens"
-    reason = row.sequence.stop_reason or "its loop"
-    parts = [n_tokens(row.ids)]
+    reason, drafter = row.sequence.stop_reason or "its loop", row.drafter
+    parts = [f"{len(row.ids)} token{'s' * (len(row.ids) != 1)}"]
     if row.times and not batch:
         parts.append(f"{row.seconds_to_first_token:.3f} s to the first")
         parts.append(f"{row.tokens_per_second:.0f} tokens/s")
-    if row.drafter:
-        parts.append(f"{row.drafter.acceptance:.0%} of drafts accepted")
-        parts.append(f"{row.drafter.tokens_per_pass:.2f} tokens per pass")
-    if session.sampled:
+    if drafter:
+        parts.append(f"{drafter.acceptance:.0%} of drafts accepted")
+        parts.append(f"{drafter.tokens_per_pass:.2f} tokens per pass")
+    if session.settings["temperature"] != 0:
         parts.append(f"seed {row.seed}")
     return f"({', '.join(parts)}; ended by {ends.get(reason, reason)})"
-
-
-def n_tokens(ids: list) -> str:
-    return f"{len(ids)} token{'s' * (len(ids) != 1)}"
-
-
-def as_json(session: Session, row: Row) -> dict:
-    """Return one row as the object that --json prints."""
-    first, speed, drafter = row.seconds_to_first_token, row.tokens_per_second, row.drafter
-    reason, seed = row.sequence.stop_reason, row.seed if session.sampled else None
-    result: dict[str, Any] = dict(prompt=row.prompt, text=row.text, prompt_ids=row.prompt_ids)
-    result |= dict(ids=row.ids, stop_reason=reason)
-    result |= dict(seconds_to_first_token=first, tokens_per_second=speed)
-    result |= dict(model=session.name, method=session.settings["method"], seed=seed)
-    if row.beams:
-        result["beams"] = row.beams
-    if drafter:
-        names = "drafted", "tested", "accepted", "acceptance"
-        result["speculation"] = {name: getattr(drafter, name) for name in names} | {
-            "tokens_per_call": drafter.tokens_per_pass,
-            "expected_tokens_per_call": drafter.expected_tokens_per_pass,
-            "accepted_lengths": dict(sorted(drafter.lengths.items())),
-        }
-    return result

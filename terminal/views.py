@@ -1,175 +1,115 @@
-"""The views of one prompt: --score, --explain, --compare, and the page of --html."""
+"""The views of a prompt: --score, --explain, --compare, and the page of --html."""
 
 import contextlib
 import copy
+import dataclasses
 import json
 import math
 import shutil
-from collections import defaultdict
-from collections.abc import Callable, Iterator
-from functools import partial
+import sys
+from collections.abc import Iterator
 from statistics import median
-from typing import Any
 
 import numpy as np
 
 import page
 from decoding.score import score
-from generate import begin
+from generate import Sequence, advance, begin
 from gpt2 import softmax
 from loading.errors import UserError
+from page import live
 from page.file import writing
-from page.live import in_8_bits
-from samplers import Sampler
-from terminal import options
 from terminal.loops import LOOPS
+from terminal.options import resolve
 from terminal.row import Row
 from terminal.session import Session
-from terminal.show import (
-    Json,
-    Text,
-    n_tokens,
-    print_figures,
-    statistics_line,
-    visible,
-)
+from terminal.show import Text, visible
 
 STEPS = """model: P of the token; drawn: P after temperature and filters, if different;
 bits: how unsure the model was (the entropy); others: other likely tokens
   model  drawn   bits            token           others"""
-BEAMS = "runs of tokens, each with the log P (nats) up to its end; x: dropped"
+BEAMS = """the beams after each step; log P: the sum over the tokens, in nats
+ step   log P            tokens"""
 WIDTH = shutil.get_terminal_size().columns or 80  # Python 3.10 may return 0 for an unknown width
-N_ROUNDS = 3  # of --compare, after one to warm up
+N_ROUNDS = 4  # of --compare; the first is to warm up
 HEADING = f"{'method':<12}tokens/s  x naive{'':<11}first (s) per pass accepted  ids"
 
 
-def choose(session: Session, rows: list[Row], given: dict) -> tuple[Text, Callable]:
-    """Return what prints the rows, and the loop over each. --explain runs them one by one."""
-    if "explain" in given:
-        return Explained(session, rows), session.loop
-    return (Json if session.settings["json"] else Text)(session, rows), session.loop_over(rows)
-
-
 class Explained(Text):
-    """Prints each step of a row (for beam search, one tree of all steps), then the text."""
-
-    def begin(self, row: Row) -> None:
-        self.session.start(row, watch=Remembering)
-        print(f"{visible(repr(row.prompt))}:\n" * (len(self.rows) > 1), end="")
-        print(BEAMS if self.session.settings["method"] == "beam" else STEPS)
+    """Prints each step of a row, then the text."""
 
     def show(self, row: Row) -> None:
-        if not row.beams:
-            print(step_line(row.sequence, self.session.tokenizer), flush=True)
-
-    def fail(self, row: Row) -> None:
-        """Leave the text out: its steps have been printed."""
+        """Print a line for each new token; for beam search, which has ended, lines for all."""
+        if row.n_printed is None:
+            self.cache = row.sequence.model.new_cache()
+            print(f"{row.prompt!r}:\n" * (len(self.rows) > 1), end="")
+            print(BEAMS if self.session.settings["method"] == "beam" else STEPS)
+            for n, step in enumerate(row.steps, 1):
+                for beam in [beam for beam in step if beam.status != "dropped"]:
+                    start = f"{n:5}{beam.log_probability:8.2f}  {beam.status:<8}  "
+                    print(start + self.label(*beam.ids)[len(start) - WIDTH :])  # the text's end
+        first, row.n_printed = row.n_printed or 0, len(row.sequence.new_ids)
+        for i in range(first, row.n_printed if not row.steps else 0):
+            print(self.step(row.sequence, i), flush=True)
 
     def end(self, row: Row) -> None:
-        if row.beams:
-            name, best = partial(page.label, self.session.tokenizer), row.sequence.new_ids
-            print(visible(row.prompt.rpartition("\n")[2]))
-            print(format_tree(row.steps, name, best))
-        print(visible(row.opening + row.text))
-        print_figures(statistics_line(self.session, row))
+        self.show(row)
+        print(visible(row.opening + row.text), end="")
+        super().end(row)
 
+    def label(self, *ids: int) -> str:
+        return repr("".join(page.label(self.session.tokenizer, id) for id in ids))
 
-class Remembering(Sampler):
-    """A sampler that keeps, for each length of the text, the model's P and its own, 2 x [n_vocab].
-    Tokens at the end may be drafts: if they are rejected, others replace them."""
-
-    def __init__(self, sampler: Sampler):
-        super().__init__(*sampler.filters, to_probs=sampler.to_probs)
-        self.kept: dict[int, tuple] = {}
-
-    def __call__(self, logits, ids):  # [n_vocab] -> [n_vocab]
-        probs = super().__call__(logits, ids)
-        self.kept[len(ids)] = softmax(logits), probs
-        return probs
-
-
-def step_line(sequence: Any, tokenizer: Any) -> str:
-    """Return a line about the last token: the model's P of it, the sampler's P if different, the
-    entropy, the token, and other likely tokens. If it was not drawn, return only the token."""
-    token = sequence.ids[-1]
-    name = repr(page.label(tokenizer, token))
-    if not (kept := sequence.sampler.kept.get(len(sequence.ids) - 1)):
-        return f"{'':33}{name}"
-    p, q = kept  # [n_vocab] each
-    drawn = f"{q[token]:.1%}" if abs(q[token] - p[token]) >= 0.0005 else ""
-    bits = -float((p * np.log2(p, where=p > 0, out=np.zeros_like(p))).sum())
-    line = f"{p[token]:7.1%}{drawn:>7}  {bits:5.2f} {bar(bits):<10} {name:<15}"
-    for other in np.argsort(-p, kind="stable")[: int((p > 0.005).sum())].tolist():
-        text = f" {page.label(tokenizer, other)!r} {p[other]:.0%}"
-        line += text if other != token and len(line + text) <= WIDTH else ""
-    return line.rstrip()
-
-
-def format_tree(trace: list, name: Callable[[int], str], winner: list[int]) -> str:
-    """Return the steps of a beam search as a tree. Each line has the tokens up to the next fork,
-    and log P so far. name: id -> the token's text; winner: the ids of the best text."""
-    seen = {c.ids: c for step in trace for c in step if c.status != "dropped"}
-    children = defaultdict(list)
-    for ids in seen:
-        children[ids[:-1]].append(ids)
-    lines, stack = [], [((), "")]
-    while stack:
-        ids, branch = stack.pop()
-        start = len(ids) - 1
-        while ids and len(children[ids]) == 1:
-            ids = children[ids][0]
-        if ids:
-            mark = "" if children[ids] else "  x"
-            if seen[ids].status == "finished":
-                mark = "  <- the best" if [*ids] == winner else "  finished"
-            end = f" {seen[ids].log_probability:.2f}{mark}"
-            text = repr("".join(map(name, ids[start:])))
-            shown = branch[-WIDTH // 2 :]  # a line that is too long loses the end of its tokens
-            lines.append(shown + text[: WIDTH - len(shown) - len(end)] + end)
-        before = branch[:-3] + {"├─ ": "│  ", "└─ ": "   ", "": ""}[branch[-3:]]
-        *others, last = children[ids] or [None]
-        stack += [(last, before + "└─ ")] * bool(last)
-        stack += [(child, before + "├─ ") for child in others[::-1]]
-    return "\n".join(lines)
+    def step(self, sequence: Sequence, i: int) -> str:
+        """Return a line about the new token i: the model's P of it, the sampler's P if different,
+        the entropy, the token, and other likely tokens."""
+        *ids, token = sequence.ids[: sequence.n_prompt + i + 1]
+        logits = advance(sequence.model, ids, self.cache)  # again, because no loop keeps them
+        p, q = softmax(logits), sequence.sampler(logits, ids)  # [n_vocab] each
+        drawn = f"{q[token]:.1%}" if abs(q[token] - p[token]) >= 0.0005 else ""
+        bits = -float((p * np.log2(p, where=p > 0, out=np.zeros_like(p))).sum())
+        line = f"{p[token]:7.1%}{drawn:>7}  {bits:5.2f} {bar(bits):<10} {self.label(token):<15}"
+        for other in np.argsort(-p, kind="stable")[: int((p > 0.005).sum())].tolist():
+            text = f" {self.label(other)} {p[other]:.0%}"
+            line += text if other != token and len(line + text) <= WIDTH else ""
+        return line.rstrip()
 
 
 def compare(session: Session, rows: list[Row]) -> None:
     """Run each row through every possible method, with the session's options, and print a table."""
     session = copy.copy(session)  # the caller's session must not change
     drafts = session.own.get("drafter") or session.settings["draft"] and session.draft_model()
-    for number, row in enumerate(rows):
-        print(f"{visible(repr(row.prompt))}:\n" * (len(rows) > 1), end="")
-        runs: dict[str, list[Row]] = {m: [] for m in LOOPS if m != "speculative" or drafts}
-        for _ in range(1 + N_ROUNDS):  # take turns, so that a slow moment affects all methods
-            for method in runs:
-                settings = session.given | {"method": method}
-                session.settings = options.resolve(settings, session.config)
-                runs[method].append(run := session.row(row, number))
-                for token in session.loop(run):
-                    run.feed(token)
-                    if run.ended:
-                        break
-                run.finish()
-        print(HEADING)
-        for method in runs:
-            print(compare_line(method, runs[method], runs["naive"], session.sampled))
-        if session.sampled:
-            print_figures(f"(seed {row.seed})")
+    methods = [method for method in LOOPS if method != "speculative" or drafts]
+    for row in rows:
+        runs: dict[str, list[Row]] = {method: [] for method in methods}
+        for method in methods * N_ROUNDS:  # in turns, so that a slow moment affects all methods
+            session.settings = resolve(session.given | {"method": method}, session.config)
+            runs[method].append(run := dataclasses.replace(row))
+            for _ in session.loop(run):
+                run.feed()
+                if run.ended:
+                    break
+            run.feed(is_end=True)
+        print(f"{row.prompt!r}:\n" * (len(rows) > 1) + HEADING)
+        sampled = session.settings["temperature"] != 0
+        for method in methods:
+            print(f"{method:<12}{compare_line(method, runs[method], runs['naive'], sampled)}")
+        if sampled:
+            print(f"(seed {row.seed})", file=sys.stderr)
 
 
 def compare_line(method: str, rows: list[Row], naive: list[Row], sampled: bool) -> str:
     """Return a method's line in the table. Its speed is the median of the rounds after warm-up."""
-    speed, plain = (median(r.tokens_per_second or 0.0 for r in x[1:]) for x in (rows, naive))
-    if not speed or not plain:
-        return f"{method:<12} no tokens: the context is full"
-    row, drafter, ratio = rows[-1], rows[-1].drafter, speed / plain
+    row, drafter = rows[-1], rows[-1].drafter
+    if not (row.times and naive[-1].times):
+        return " no tokens: the context is full"
+    speed, plain = (median(r.tokens_per_second or 0 for r in x[1:]) for x in (rows, naive))
     ids = "as naive" if row.ids == naive[-1].ids else "DIFFERENT"
     if method == "beam" or drafter and sampled:
         ids = "likeliest" if method == "beam" else "sampled"
-    per_pass, accepted = 1.0, "-"
-    if drafter:
-        per_pass, accepted = drafter.tokens_per_pass, f"{drafter.acceptance:.0%}"
-    line = f"{method:<12}{speed:>8.1f} {ratio:>8.2f} {bar(ratio):<10}"
+    per_pass = drafter.tokens_per_pass if drafter else 1
+    accepted = f"{drafter.acceptance:.0%}" if drafter else "-"
+    line = f"{speed:>8.1f} {speed / plain:>8.2f} {bar(speed / plain):<10}"
     return f"{line}{row.seconds_to_first_token:>9.3f}{per_pass:>9.2f}{accepted:>9}  {ids}"
 
 
@@ -180,45 +120,51 @@ def print_scores(session: Session, prompts: list[str]) -> None:
         if session.settings["json"]:
             print(json.dumps(result))
             continue
-        print(f"{visible(repr(prompt))}:\n" * (len(prompts) > 1), end="")
+        print(f"{prompt!r}:\n" * (len(prompts) > 1), end="")
         print("surprise in bits: -log2 P of each token; a full bar is 10 or more")
         for token, logprob in zip(result["ids"], result["logprobs"]):
             bits = -logprob / math.log(2)
             print(f"{bits:8.2f}  {bar(bits):<10}  {page.label(session.tokenizer, token)!r}")
-        print(f"{-result['total'] / math.log(2):8.2f}  in {n_tokens(result['ids'])};", end=" ")
+        n = len(result["ids"])
+        print(f"{-result['total'] / math.log(2):8.2f}  in {n} token{'s' * (n != 1)};", end=" ")
         print(f"{result['bits_per_byte']:.4f} per byte; perplexity {result['perplexity']:.2f}")
 
 
 def scored(session: Session, text: str) -> dict:
     """Score a text; in a chat or with an encoder-decoder, only its part after =>."""
-    tokenizer, model = session.tokenizer, session.model
-    if not (session.reads or session.chat):
-        return score(tokenizer, model, text)
     source, _, target = text.partition(" => ")
+    model, ids = begin(session.model, session.rows([source])[0].prompt_ids)
+    if model is session.model and not session.chat:  # it has not read the source: see `begin`
+        return score(session.tokenizer, model, text)
     if not target:
         raise UserError("an encoder-decoder or --chat scores 'SOURCE => TARGET'")
-    model, ids = begin(model, session.row(source).prompt_ids)
-    return score(tokenizer, model, target, getattr(model, "prefix", ids))
+    forced = session.config.get("forced_bos_token_id")
+    prefix = [*ids, forced] if len(ids) == 1 and forced is not None else ids
+    return score(session.tokenizer, model, target, prefix)
 
 
 @contextlib.contextmanager
 def page_for(session: Session, row: Row, given: dict) -> Iterator[None]:
-    """With --html, write a page about a row, which grows in this `with` block."""
-    if "html" not in given:
-        yield
-        return
-    is_live = "live" in given
-    if is_live:
-        session.model = in_8_bits(session.tokenizer, session.model)
+    """Write the page of --html or --code about a row, which grows in this `with` block."""
+    if "live" in given:
+        session.model = live.in_8_bits(session.tokenizer, session.model)
+    tokenizer, model, sequence = session.tokenizer, session.model, session.start(row, page.die)
     settings = session.settings | {"seed": row.seed}
     if settings["method"] == "beam":  # beam search does not sample: the sliders start at neutral
         settings |= dict.fromkeys(page.SLIDERS)
-    source, model = row.prompt_ids if session.reads else (), session.model if is_live else None
-    sequence, how = session.start(row, page.die(row.seed)), (source, row.steps, settings, model)
-    with writing(given["html"], session.tokenizer, sequence, *how):
+
+    def make(run):
+        if is_code:
+            return page.code_html(run, tokenizer, sequence)
+        data = page.record(tokenizer, sequence, run, row.source, row.steps, settings)
+        return page.html(data, live.parts(tokenizer, model) if "live" in given else None)
+
+    file, is_code = given.get("html") or given["code"], "code" in given
+    recorder = page.stepping(model, sequence.n_prompt) if is_code else page.watching(sequence)
+    with writing(file, recorder, make):
         yield
     if not session.settings["json"]:
-        print_figures(f"({given['html']} is written: open it in a browser)")
+        print(f"({file} is written: open it in a browser)", file=sys.stderr)
 
 
 def bar(tenths: float) -> str:

@@ -16,7 +16,7 @@ TEXTS = [
 
 def translate(text):
     """Return the ids of a text's translation."""
-    return list(generate(model, model.add_special_tokens(tokenizer.encode(text)), 40))
+    return list(generate(model, tokenizer.encode(text), 40))
 
 
 def exercise_1(best):
@@ -79,8 +79,7 @@ def exercise_3(switch):
 
 def written(first, second, n):
     """Return the first n + 1 ids of a translation whose source changes after n ids."""
-    sources = [model.add_special_tokens(tokenizer.encode(text)) for text in (first, second)]
-    one, other = map(model.read, sources)
+    one, other = (model.read(tokenizer.encode(text)) for text in (first, second))
     cache, ids = one.new_cache(), list(model.start_ids)
     for i in range(n + 1):
         if i == n:

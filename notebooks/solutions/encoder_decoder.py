@@ -1,9 +1,9 @@
 # exercise 1
 def best(text, candidates):  # str, list of str -> one of the candidates
-    decoder = model.read(model.add_special_tokens(tokenizer.encode(text)))
+    decoder = model.read(tokenizer.encode(text))
 
     def log_probability(candidate):  # includes log P(</s>): the text must end here
-        ids = [*model.start_ids, *tokenizer.encode(candidate), *model.stop_ids]
+        ids = [*model.start_ids, *tokenizer.encode(candidate)]  # encode adds </s>
         return log_probabilities(decoder, ids).sum()
 
     return max(candidates, key=log_probability)
@@ -19,8 +19,7 @@ def aligned(text):  # str -> list of (target token's name, source token's name)
 
 # exercise 3
 def switch(first, second, n):  # two English texts -> at most 40 new ids
-    sources = (model.add_special_tokens(tokenizer.encode(text)) for text in (first, second))
-    one, other = (model.read(source) for source in sources)
+    one, other = (model.read(tokenizer.encode(text)) for text in (first, second))
     cache, new, ids = one.new_cache(), model.start_ids, []
     while len(ids) < 40 and not (ids and ids[-1] in model.stop_ids):
         if len(ids) == n:

@@ -57,12 +57,12 @@ function favorite(head) {
   });
   const [{key, seeing, even, total}] = all.sort((a, b) => b.total - b.even - a.total + a.even);
   const often = rows.filter((_, i) => looks[i][key] > 0.5), n = seeing.length;
-  return {favorite: data.ids[key], at: key + 1, share: percent(total / n), even: percent(even / n),
+  return {favorite: data.ids[key], at: key, share: about(total / n), even: about(even / n),
     lines: n, often: often.length, from: new Set(often.map((row) => data.ids[row]))};
 }
 
 const inWords = (pattern) =>
-  (isUsual(pattern) ? `${pattern.name}, ${percent(pattern.share)} of its weight` : "none");
+  (isUsual(pattern) ? `${pattern.name}, ${about(pattern.share)} of its weight` : "none");
 
 function drawHeads() {
   patterns = HEADS.map((_, head) => patternOf(head));
@@ -112,7 +112,7 @@ function choose(head) {
 
 function showAttention() {
   const row = state.selected - 1, came = data.ids[row + 1], before = data.ids[row];
-  const first = arrays.skipped[0] + 2;
+  const first = arrays.skipped[0] + 1;
   if (!isStored(row)) {
     for (const text of ["#text", "#source p"]) tint(find(text), []);
     return tell("#attention", {first}, "missing");
@@ -122,7 +122,7 @@ function showAttention() {
   const liked = favorites[head] ??= favorite(head);
   tell("#attention", {head: HEADS[head], pattern: inWords(patterns[head]), ...liked, came, before,
     rival, first, added: signed(added[head] ?? 0)},
-  "stored", first > 2 && "skipped", liked.often && "often",
+  "stored", first > 1 && "skipped", liked.often && "often",
   isUsual(patterns[head]) && "usual", has.parts ? "pushed" : "named", has.source && "source",
   has.parts && state.head === null && "most", added[head] < 0 ? "against" : "for");
   mark(find(".heads"), "aria-pressed", head);
@@ -153,17 +153,17 @@ function look(ids, weights, title) {
   const order = [...weights.keys()].sort((a, b) => weights[b] - weights[a]);
   const rest = order.splice(5);
   return element("div", title && element("h3", title), element("ol.bars",
-    order.map((i) => bar("", [chip(ids[i]), element("small", ` ${i + 1}`)], weights[i])),
+    order.map((i) => bar("", [chip(ids[i]), element("small", ` ${i}`)], weights[i], 0, about)),
     rest.length && bar("", element("i", plural(rest.length, "other")),
-      sum(rest.map((i) => weights[i])))));
+      sum(rest.map((i) => weights[i])), 0, about)));
 }
 
 // Show a table with a row for each token of the answer and a column for each token of the source.
 function showAlignment(head) {
   find("#alignment").hidden = !has.source;
   if (!has.source) return;
-  const cell = (weight) => element("td", {"--weight": weight, title: percent(weight)},
-    element("span.unseen", percent(weight)));
+  const cell = (weight) => element("td", {"--weight": weight, title: about(weight)},
+    element("span.unseen", about(weight)));
   const name = (row) => element("button.link", {tabindex: -1, onclick: () => select(row + 1)},
     label(data.ids[row + 1]));
   find("#alignment tr").replaceChildren(element("td"), ...data.source.map((id) =>

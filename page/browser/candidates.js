@@ -15,26 +15,27 @@ const drawOf = (token) => data.draws[token - data.n_prompt] ?? ["prompt"];
 
 function showCandidates() {
   const row = state.selected - 1, found = chain(row, state), {tokens, came} = found;
-  const [how, u, from] = drawOf(row + 1), isOwn = state.die !== null;
+  const [how, u] = drawOf(row + 1), isOwn = state.die !== null;
   const moved = SAMPLER.some((name) => state[name] !== given[name]);
   const die = isOwn || how !== "drawn" || (moved && found.others) ? state.die : u;
   const thrown = die !== null;
-  if (!isOwn && found.others)  // only the generated token's place on the line from 0 to 1 is stored
-    for (const token of tokens) token.below = token.rank === came ? from : null;
+  if (!isOwn && moved && found.others)  // the places on the line from 0 to 1 are not known
+    for (const token of tokens) token.below = null;
   const winner = !isOwn && !moved ? thrown && came
     : tokens.findIndex(({below, p}) => thrown && below <= die && die < below + p);
   for (const token of tokens) token.gone = remover(token, found);
   const byHeight = tokens.toSorted((a, b) => b.height - a.height || a.rank - b.rank);
   const shown = byHeight.filter(({rank}, i) => i < MOST_BARS || rank === came || rank === winner);
   const more = tokens.filter((token) => found.cut && !token.gone && !shown.includes(token));
-  const listed = [...shown, ...more], rest = others(data.n_vocab - listed.length,
-    (stage) => 1 - total(listed, stage), found.cut && remover({rank: Infinity}, found));
+  const listed = [...shown, ...more], isCut = found.cut && !found.others;
+  const rest = others(data.n_vocab - listed.length, (stage) => 1 - total(listed, stage),
+    isCut && remover({rank: Infinity}, found));
   const lines = (gone) => shown.filter((token) => Boolean(token.gone) === gone)
     .map((token) => candidate(token, came, winner));
   const part = find("#candidates");
   part.querySelector("tbody").replaceChildren(...lines(false),
-    others(more.length, (stage) => total(more, stage)), found.cut ? "" : rest, find("tr.cut"),
-    ...lines(true), found.cut ? rest : "");
+    others(more.length, (stage) => total(more, stage)), isCut ? "" : rest, find("tr.cut"),
+    ...lines(true), isCut ? rest : "");
   part.classList.toggle("filtered", found.changed);
   part.classList.toggle("thrown", thrown);
   part.style.setProperty("--die", die);
@@ -48,10 +49,10 @@ function showCandidates() {
 }
 
 // Complete the sentences about the cut and the die.
-function sayCandidates(row, winner, {tokens, exact, kept, cut}, how) {
+function sayCandidates(row, winner, {tokens, exact, kept, cut, own}, how) {
   const [u, from, to] = digits(drawOf(row + 1).slice(1)), {die, temperature} = state;
-  const n = Math.min(kept, tokens.filter((token) => !token.early).length);
-  const share = total(tokens.slice(0, n), "tempered");
+  const n = own ? own.kept : Math.min(kept, tokens.filter((token) => !token.early).length);
+  const share = own ? own.mass : total(tokens.slice(0, n), "tempered");
   tell("#candidates", {...state, before: data.ids[row], came: data.ids[row + 1], n, u, from, to,
     share: percent(share), others: percent(1 - share), n_stored: tokens.length,
     n_vocab: data.n_vocab.toLocaleString("en"), die: die?.toFixed(4),

@@ -7,8 +7,9 @@ const N_EXTRA = 12;  // of n stored tokens, the first n - N_EXTRA are surely the
 // cut falls among the others, as only their sum is known. cut: is any token known to be cut off?
 // logits: sorted, after the first filters; -Infinity: removed. rest: log of the sum of exp((logit -
 // best) / temperature) over the others. last: what the filters after the sliders add to the logits.
-// left: the share of the others' probability that is left after these last filters.
-function probabilities(logits, rest, last, left, {temperature, top_k, top_p, min_p}) {
+// left: the share of the others' probability that is left after these last filters. own: what
+// candidates.py stored about the run, if the settings are the run's.
+function probabilities(logits, rest, last, left, {temperature, top_k, top_p, min_p}, own) {
   const weights = Array.from(logits, (logit) => Math.exp((logit - logits[0]) / (temperature || 1)));
   const atLeast = (least) => weights.filter((weight) => weight >= least).length;
   let others = Math.exp(rest), kept = weights.length, exact = true, cuts = {};
@@ -32,6 +33,10 @@ function probabilities(logits, rest, last, left, {temperature, top_k, top_p, min
   let final = weights.map((weight, i) => (i < kept ? weight * Math.exp(last[i]) : 0));
   if (others && left > 0 && left < 1) exact = false;
   others *= left;
+  if (own && !exact) {  // the cut falls among the others
+    others = sum(final) * own.hidden / (1 - own.hidden);
+    [kept, exact] = [own.kept, true];
+  }
   if (temperature === 0) {  // greedy
     const best = final.indexOf(Math.max(...final));
     final = final.map((_, i) => Number(i === best));
@@ -41,7 +46,8 @@ function probabilities(logits, rest, last, left, {temperature, top_k, top_p, min
   const total = sum(final) + others;
   const probs = final.map((weight) => weight / total);
   return {tempered: temperature === 0 ? probs : weights.map((weight) => weight / all), probs,
-    others: others / total, cuts, kept, exact, cut: exact && Object.keys(cuts).length > 0};
+    others: others / total, cuts, kept, exact, own,
+    cut: own ? own.kept < data.n_vocab : exact && Object.keys(cuts).length > 0};
 }
 
 // Return a row's stored tokens with their probabilities after each step of the sampler. The tokens
@@ -50,11 +56,15 @@ function chain(row, settings) {
   const [ids, raw, filters, added, by] = ["best", "logits", "first", "last", "by"].map((name) =>
     stored(name, row));
   const first = raw.map((logit, i) => logit + filters[i]);
-  const sampled = (settings) => {
+  const isOwn = SAMPLER.every((name) => settings[name] === given[name]);
+  const own = isOwn && settings.temperature > 0 && Object.fromEntries(
+    ["hidden", "kept", "mass"].map((name) => [name, stored(name, row)[0]]));
+  const sampled = (settings, own) => {
     const rest = stored("rest", row)[data.temperatures.indexOf(settings.temperature || 1)];
-    return probabilities(first, rest, added, stored("left", row)[0], settings);
+    return probabilities(first, rest, added, stored("left", row)[0], settings,
+      own);
   };
-  const found = sampled(settings), {tempered} = sampled(PLAIN);
+  const found = sampled(settings, own), {tempered} = sampled(PLAIN);
   const came = ids.indexOf(data.ids[row + 1]);
   const base = raw[came] - data.logprobs[row];  // log of the sum of exp(logit) over the vocabulary
   let so_far = 0, below = 0;
@@ -66,7 +76,7 @@ function chain(row, settings) {
       height: early ? raw[i] : first[i], by: data.filters[by[i] - 1] ?? ""};
   });
   for (const token of tokens.toSorted((a, b) => a.id - b.id)) {  // samplers.draw uses this order
-    token.below = below;
+    token.below = own ? stored("below", row)[token.rank] / 65535 : below;
     below += token.p;
   }
   return {...found, tokens, came,

@@ -29,7 +29,7 @@ function showText() {
   const i = state.selected, n_new = i - data.n_prompt + 1;
   mark(find("#text"), "aria-selected", i - 1);
   find(`#token-${i}`).scrollIntoView({block: "nearest"});
-  tell("#selected", {token: data.ids[i], place: i + 1,
+  tell("#selected", {token: data.ids[i], place: i,
     origin: n_new > 0 ? `new token ${n_new}` : "prompt", bits: bits(i).toFixed(1),
     p: percent(Math.exp(data.logprobs[i - 1]))});
   find("#previous").disabled = i <= 1;

@@ -8,7 +8,7 @@ const CHOSE = {drawn: "A die chose it", residual: "A die chose it after a reject
 // PARTS: the names of the parts, in the order of arrays.added. HEAD_OF: indices in HEADS, or -1.
 const PARTS = ["embedding", ...range(n_layer).flatMap((layer) => [
   ...["head", ...has.source ? ["source head"] : []].flatMap((kind) =>
-    range(n_head).map((head) => `${kind} ${layer}.${head}`)), `MLP ${layer}`]), "biases"];
+    range(n_head).map((head) => `${kind} ${layer}.${head}`)), `MLP ${layer}`]), "biases"].slice(0, data.n_parts);
 const HEAD_OF = PARTS.map((part) => HEADS.indexOf(part.replace(/^.*head /, "")));
 
 // Return the index of state.rival among a row's stored rivals. Without a state.rival, return 0.
@@ -45,7 +45,8 @@ function showWhy() {
   const says = (i) => `${PARTS[i] ?? "no part"} (${signed(added[i] ?? 0)})`;
   tell("#why", {came: data.ids[state.selected], rival, chose, size: Math.abs(total).toFixed(2),
     factor: compact.format(Math.exp(Math.abs(total))), largest: says(largest),
-    lowest: says(lowest)}, ...total < 0 ? ["lower", "preferred"] : ["higher"]);
+    lowest: says(lowest)}, ...total < 0 ? ["lower", "preferred"] : ["higher"],
+  PARTS.includes("biases") && "biases");
   const first = order.slice(0, 7), rest = order.slice(7);
   const others = sum(rest.map((place) => added[place]));
   const most = Math.max(...[...added, others, total].map(Math.abs));
@@ -66,5 +67,5 @@ function lookOf(i, row) {
   if (HEAD_OF[i] < 0 || !isStored(row)) return "";
   const weights = weightsAt(HEAD_OF[i], row, ofSource);
   const best = weights.indexOf(Math.max(...weights));
-  return [chip((ofSource ? data.source : data.ids)[best]), ` ${percent(weights[best])}`];
+  return [chip((ofSource ? data.source : data.ids)[best]), ` ${about(weights[best])}`];
 }

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from families.seq2seq import forced_id
 from gpt2 import softmax
+from loading.config import forced_id
 from samplers import (
     Sampler,
     draw,

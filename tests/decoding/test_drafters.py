@@ -71,24 +71,6 @@ def test_an_accepted_stop_id_ends_its_pass_and_rejects_nothing():
     assert (measured.accepted, measured.tested, measured.tokens) == (2, 2, 2)
 
 
-@pytest.mark.parametrize("gamma", [0, 1, 4, 16])
-@pytest.mark.parametrize("accepted, rejected", [(0, 3), (1, 1), (9, 1), (7, 0)])
-def test_expected_tokens_per_pass_is_the_closed_form(gamma, accepted, rejected):
-    measured = Measured(PromptLookup(9))
-    measured.accepted, measured.tested = accepted, accepted + rejected
-    a = accepted / (accepted + rejected)
-
-    def closed(n):
-        return (1 - a ** (n + 1)) / (1 - a) if a < 1 else n + 1
-
-    measured.sizes[gamma] = 3
-    assert measured.expected_tokens_per_pass == pytest.approx(closed(gamma))
-    measured.sizes[1] += 2  # two more passes, with a single draft each
-    sizes = list(measured.sizes.elements())
-    mean = sum(map(closed, sizes)) / len(sizes)
-    assert measured.expected_tokens_per_pass == pytest.approx(mean)
-
-
 # --- n-grams --------------------------------------------------------------------------------------
 
 

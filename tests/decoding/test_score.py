@@ -2,6 +2,7 @@
 may follow end-of-text or a prefix."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import utils
-from decoding.score import log_probabilities, score, score_ids
+from decoding.score import log_probabilities, score
 from gpt2 import log_softmax
 from tests.support.tiny import FunctionModel, Watched, close, tiny_gpt2
 
@@ -57,8 +58,12 @@ def test_a_short_context_is_enough(n_ctx):
     close(log_probabilities(model, [0, 1, 2, 2]), np.log(np.array([0.3, 0.8, 0.2], np.float32)))
 
 
+def encodes_to(ids):  # -> a fake tokenizer
+    return SimpleNamespace(plain_ids=lambda text: ids)
+
+
 def test_a_score_has_the_sum_the_perplexity_and_the_bits_per_byte():
-    result = score_ids(MODEL, IDS[:2], IDS[2:9], n_bytes=20)
+    result = score(encodes_to(IDS[2:9]), MODEL, "x" * 20, IDS[:2])
     logprobs = by_hand(MODEL, IDS[:9])[1:]
     assert result["ids"] == IDS[2:9]
     assert result["logprobs"] == pytest.approx(logprobs.tolist(), abs=1e-4)
@@ -71,7 +76,7 @@ def test_a_score_has_the_sum_the_perplexity_and_the_bits_per_byte():
 def test_a_text_without_a_probability_has_no_score(worst):
     model = FunctionModel(lambda ids: np.array([0, worst], np.float32), n_vocab=2)
     with pytest.raises(ValueError, match="no probability"):
-        score_ids(model, [0], [1], n_bytes=1)
+        score(encodes_to([1]), model, "x", [0])
 
 
 def test_a_text_is_scored_after_end_of_text_or_after_a_prefix():

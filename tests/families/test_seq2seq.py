@@ -19,13 +19,16 @@ from decoding.drafters import DraftModel, NGramStore, PromptLookup
 from families.layers import ACTIVATIONS
 from families.seq2seq import T5, EncoderDecoder, relative_bias
 from generate import Sequence, begin, cached, generate, naive
+from loading.config import FORCED, forced_filters
+from loading.seq2seq import set_languages
 from samplers import Sampler, min_length, no_repeat_ngram, one_hot, temperature
 from tests.support.tiny import Traced, chain_rule, close, dense, drafted_by, filled, p_value, traced
 
 FOLDERS = Path(__file__).parents[1] / "fixtures" / "seq2seq"
 NAMES = ["t5", "t5-gated-untied", "t5-narrow-heads", "bart", "bart-forced", "bart-cnn"]
 NAMES += ["mbart", "mbart-50"]
-MODELS = {name: utils.load(FOLDERS / name)[1] for name in NAMES}
+LOADED = {name: utils.load(FOLDERS / name) for name in NAMES}
+MODELS = {name: model for name, (_, model) in LOADED.items()}
 EXPECTED = {name: json.loads((FOLDERS / name / "expected.json").read_text()) for name in NAMES}
 ARRAYS = {name: dict(np.load(FOLDERS / name / "expected.npz")) for name in NAMES}
 every_model = pytest.mark.parametrize("name", NAMES)
@@ -43,7 +46,7 @@ def filters(model, n):
     least, repeats = config.get("min_length"), config.get("no_repeat_ngram_size")
     found = [no_repeat_ngram(repeats)] if repeats else []
     found += [min_length(least, model.stop_ids)] if least else []
-    return found + model.forced_filters(n)
+    return found + forced_filters(config, len(model.start_ids) + n)
 
 
 def greedy_ids(name, row, n, loop=cached):
@@ -69,9 +72,8 @@ def tiny_t5(n_vocab=4, n_ctx=8, seed=0):
         "lm_head": (n_vocab, 8),
     }
     params = filled(shapes, lambda _, shape: rng.normal(0, 0.6, shape).astype(np.float32))
-    ends = {"start_ids": [0], "stop_ids": (), "special_ids": ((), ())}
-    activation = ACTIVATIONS["gelu_new"]
-    return T5(params, 2, n_ctx, activation, scale_head=False, max_distance=20, **ends)
+    more = {"scale_head": False, "max_distance": 20, "start_ids": [0]}
+    return T5(params, 2, n_ctx, ACTIVATIONS["gelu_new"], **more)
 
 
 # --- the reference implementation -----------------------------------------------------------------
@@ -230,22 +232,25 @@ def test_a_wrong_source_is_refused():
 
 
 def test_sources_get_their_family_s_special_tokens():
-    assert MODELS["t5"].add_special_tokens([7, 8]) == [7, 8, 1]
-    assert MODELS["bart"].add_special_tokens([7, 8]) == [0, 7, 8, 2]
+    for name, first, last in (("t5", [], [1]), ("bart", [0], [2])):
+        tokenizer, _ = LOADED[name]
+        plain = tokenizer.plain_ids("the cat")
+        assert tokenizer.encode("the cat") == [*first, *plain, *last]
 
 
 def test_mbart_and_mbart_50_put_languages_at_different_places():
     en, ro, de = 44, 60, 43
-    one = MODELS["mbart"]
-    assert (one.add_special_tokens([7]), one.start_ids) == ([7, 2, en], [ro])  # default languages
-    other = one.for_languages(de, en)
-    assert (other.add_special_tokens([7]), other.start_ids) == ([7, 2, de], [en])
-    fifty = MODELS["mbart-50"].for_languages(de, en)
-    assert (fifty.add_special_tokens([7]), fifty.start_ids) == ([de, 7, 2], [2])
-    assert fifty.generation_config["forced_bos_token_id"] == en
-    assert MODELS["mbart-50"].generation_config["forced_bos_token_id"] == ro  # unchanged
-    assert one.for_languages(de).start_ids == [ro]
-    assert fifty.read([7])([2]).shape == (1, fifty.n_vocab)
+    tokenizer, one = utils.load(FOLDERS / "mbart")
+    assert (tokenizer.encode(""), one.start_ids) == ([2, en], [ro])  # default languages
+    set_languages(tokenizer, one, "de_DE")
+    assert (tokenizer.encode(""), one.start_ids) == ([2, de], [ro])
+    set_languages(tokenizer, one, "de_DE", "en_XX")
+    assert (tokenizer.encode(""), one.start_ids) == ([2, de], [en])
+    tokenizer, fifty = utils.load(FOLDERS / "mbart-50")
+    assert tokenizer.encode("") == [en, 2] and fifty.generation_config[FORCED[0]] == ro
+    set_languages(tokenizer, fifty, "de_DE", "en_XX")
+    assert (tokenizer.encode(""), fifty.start_ids) == ([de, 2], [2])
+    assert fifty.generation_config[FORCED[0]] == en
 
 
 def test_generation_config_is_the_checkpoint_s():
@@ -254,7 +259,7 @@ def test_generation_config_is_the_checkpoint_s():
     assert (config["max_length"], config["min_length"]) == (15, 6)  # both count the start id
     plain = MODELS["bart"].generation_config
     # config.json forces id 2, but generation_config.json takes precedence and forces no id.
-    assert plain["forced_eos_token_id"] is None
+    assert FORCED[1] not in plain
     assert MODELS["bart"].stop_ids == (2,) and MODELS["t5"].stop_ids == (1,)
 
 
@@ -265,9 +270,3 @@ def test_a_model_that_has_read_continues_the_ids_of_its_answer():
     assert begin(model, [0, 5]) == (model, [0, 5])
     whole = list(generate(MODELS["t5"], source, 6))
     assert list(generate(model, [*start, *whole[:2]], 4)) == whole[2:]
-
-
-def test_the_prefix_of_an_answer_has_the_forced_first_token():
-    assert reader("t5", 0).prefix == [0]
-    bart = reader("bart-forced", 0)
-    assert bart.prefix == [*bart.start_ids, 0]

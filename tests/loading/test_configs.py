@@ -201,7 +201,7 @@ def test_the_first_summarisers_have_the_settings_of_generation_in_their_config()
     config = load(FOLDERS["bart-cnn"])[1].generation_config
     # The settings in task_specific_params are ignored.
     assert config["num_beams"] == 4 and config["length_penalty"] == 2.0
-    assert config["forced_bos_token_id"] == 0 and config["forced_eos_token_id"] is None
+    assert config["forced_bos_token_id"] == 0 and config.get("forced_eos_token_id") is None
 
 
 def test_special_ids_of_an_encoder_decoder_outside_the_vocabulary_are_ignored(folder):

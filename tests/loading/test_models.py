@@ -6,7 +6,7 @@ import utils
 from decoding.beam import beam_search
 from decoding.score import score
 from generate import begin
-from loading.parameters import n_parameters
+from page.live import arrays_in
 
 UNSEEN = (
     "One day, a girl named Mia went to the park with her mom. She saw a big red kite in the"
@@ -21,7 +21,7 @@ UNSEEN = (
 )
 def test_a_model_is_small_and_predicts_an_unseen_text(name, n_most, n_bits):
     tokenizer, model = utils.load(name)
-    assert n_parameters(model.params) <= n_most and model.n_ctx >= 512
+    assert sum(x.size for x in arrays_in(model.params)) <= n_most and model.n_ctx >= 512
     assert score(tokenizer, model, UNSEEN)["bits_per_byte"] < n_bits
     assert tokenizer.vocab == utils.load("stories")[0].vocab  # so that one may draft for the other
     assert tokenizer.merges == utils.load("stories")[0].merges
@@ -30,7 +30,7 @@ def test_a_model_is_small_and_predicts_an_unseen_text(name, n_most, n_bits):
 def test_en_de_translates():
     tokenizer, model = utils.load("en-de")
     source = tokenizer.encode("My mother is reading a book in the garden.")
-    model, start = begin(model, model.add_special_tokens(source))
+    model, start = begin(model, source)
     *ids, end = beam_search(model, start, 100, width=4)[0].ids
     assert tokenizer.decode(ids) == "Meine Mutter liest ein Buch im Garten."
     assert end in model.stop_ids

@@ -7,6 +7,7 @@ import pytest
 from decoding import score
 from generate import begin, generate
 from gpt2 import softmax
+from loading.config import forced_filters, read_ids
 from samplers import Sampler
 from tests.support.checkpoints import FOLDERS, change
 from tests.support.commands import write_letters
@@ -35,9 +36,10 @@ def test_special_tokens_are_found_in_a_source(console, name, text, tokens):
 @pytest.mark.parametrize("name", ["t5", "bart", "bart-forced", "bart-cnn", "mbart", "mbart-50"])
 def test_the_score_of_an_answer_is_its_probability_in_the_loop(name):
     tokenizer, model = load(FOLDERS[name])
-    source, ids = (tokenizer.encode(text) for text in ("the cat sat", "the dog ran"))
-    model, start = begin(model, model.add_special_tokens(source))
-    path, logprobs = [*model.prefix, *ids], {}
+    ids, config = tokenizer.plain_ids("the dog ran"), model.generation_config
+    model, start = begin(model, tokenizer.encode("the cat sat"))
+    prefix = [*start, *read_ids(config, "forced_bos_token_id", model.n_vocab)]
+    path, logprobs = [*prefix, *ids], {}
 
     def follow(logits, so_far):  # [n_vocab] -> [n_vocab]: only the next token of `path` is left
         token = path[len(so_far)]
@@ -45,9 +47,9 @@ def test_the_score_of_an_answer_is_its_probability_in_the_loop(name):
         return np.where(np.arange(model.n_vocab) == token, logits, -np.inf)
 
     n = len(path) - len(start)
-    sampler = Sampler(*model.forced_filters(n + 1), follow)
+    sampler = Sampler(*forced_filters(config, len(start) + n + 1), follow)
     assert list(generate(model, start, n, sampler))[-len(ids) :] == ids
-    found = score.score(tokenizer, model, "the dog ran", model.prefix)
+    found = score.score(tokenizer, model, "the dog ran", prefix)
     assert found["ids"] == ids and len(found["logprobs"]) == len(ids)
     assert found["total"] == pytest.approx(sum(logprobs.values()), rel=1e-4)
 

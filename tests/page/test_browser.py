@@ -32,7 +32,7 @@ def method(request):
 
 SENTENCES = [  # run, selector, a part of this element's text when the fourth new token is selected
     ("naive", "h1", "“stories” wrote this, drawing one token at a time at temperature 0.8."),
-    ("cached", "#selected", "new token 4, position 7"),
+    ("cached", "#selected", "new token 4, position 6"),
     ("cached", "#lens tbody th", "0"),
     ("greedy", "h1", "wrote this, taking the best token each time."),
     ("greedy", "#dice", "Greedy"),

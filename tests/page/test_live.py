@@ -48,8 +48,10 @@ def open_page(browser, name):
     model = live.in_8_bits(tokenizer, model)
     data = recorded(tokenizer, model, "Once upon a time", 8, temperature=0.8)
     browser.open(page.html(data, live.parts(tokenizer, model)))
-    browser.wait("return Boolean(globalThis.live)")
+    browser.wait("return Boolean(globalThis.live.panel)")
     settled(browser)
+    assert browser.js("return live.panel.place === state.selected")
+    click(browser, ".branch .token", len(data["ids"]))
     same_random_numbers(browser)
     return tokenizer, model, data["ids"]
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from encoder import BYTE_TO_CHAR
+from generate import begin
 from loading.errors import UserError
 from utils import load
 
@@ -96,8 +97,7 @@ def change(folder, *dropped, file="config.json", **entries):
 def logits(folder):
     """Load a model, and return its logits [n, n_vocab] for some ids."""
     _, model = load(folder)
-    if hasattr(model, "read"):
-        return model.read([5, 6, 7])([9, 8])
+    model, _ = begin(model, [5, 6, 7])
     return model(range(3, min(33, model.n_ctx)))
 
 

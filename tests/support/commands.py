@@ -99,10 +99,8 @@ class Console:
 
 
 def make_terminal(monkeypatch):
-    """Make stdout look like a terminal that shows colours."""
+    """Make stdout look like a terminal."""
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    monkeypatch.setenv("TERM", "xterm")
 
 
 def process(*words, **options):

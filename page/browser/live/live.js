@@ -1,6 +1,9 @@
 // The live panel: choose a token and generate from there, switch heads off, compare branches.
 
 const N_NEW = 40;  // how many tokens to generate after a click
+while (!document.documentElement.dataset.ready)  // the page is drawn first
+  await new Promise((done) => setTimeout(done, 20));
+await new Promise((done) => setTimeout(done, 50));
 const packed = JSON.parse(find("#model").textContent);
 const [numbers, scales, bytes_of_words] = await Promise.all(
   [packed.numbers, packed.scales, packed.words].map(unpack));
@@ -155,5 +158,8 @@ form.onsubmit = (event) => {
   here("details").open = false;
   act(() => open(tokenizer.encode(area.value).slice(0, model.n_ctx), panel.current));
 };
-act(() => open(data.ids));
+act(async () => {
+  await open(data.ids);
+  select(panel.current, state.selected);
+});
 globalThis.live = {model, tokenizer, panel, read, ranked, draw, without};

@@ -1,0 +1,49 @@
+"""Name the axes of recorded arrays, as the comments in the source do: [n_head, n_new, d_head].
+
+The names come from a second run: a tiny model in which no two sizes are equal. There an axis of
+size 13 can only be n_new. An array has the same axes in both runs if it stands at the same place:
+the same lines called its function, one from the other, from the model's __call__ on.
+"""
+
+import numpy as np
+
+from gpt2 import GPT2
+from page.trace import recording
+
+SIZES = {2: "k|v", 3: "last", 5: "n_head", 7: "d_head", 35: "n_embd", 105: "3 n_embd"}
+SIZES |= {140: "4 n_embd", 11: "n_vocab", 23: "n_ctx", 13: "n_new", 17: "n_all", 19: "n_layer"}
+SIZES |= {4: "n_slots", 21: "n_slots"}  # before and after the cache grows
+
+
+def axes_in(modules):
+    """Return {(place, node, name or operation): axes} for the arrays in a pass of GPT-2. An axis
+    without a name is None. modules: as in the `recording` of the run that is to be named."""
+    model, ids, found = tiny(), np.arange(13) % 11, {}
+    with recording(modules, model) as record:
+        for last in (3, None):
+            cache = model.new_cache()
+            cache.reserve(4)
+            cache.length = 4
+            model(ids, cache, last)
+            model(ids, None, last)
+    for node, frame, _, _, entries in record.stops:
+        for key, value in entries:
+            axes = tuple(SIZES.get(n) for n in record.shape(value))
+            found.setdefault((record.frames[frame][1], node, key), axes)
+    return found
+
+
+def tiny():
+    """Return a random model with the sizes of SIZES."""
+    rng = np.random.default_rng(0)
+
+    def random(**shapes):
+        return {name: rng.random(shape, np.float32) for name, shape in shapes.items()}
+
+    def block():
+        attn = {"c_attn": random(w=(105, 35), b=105), "c_proj": random(w=(35, 35), b=35)}
+        mlp = {"c_fc": random(w=(140, 35), b=140), "c_proj": random(w=(35, 140), b=35)}
+        return {"ln_1": random(g=35, b=35), "attn": attn, "ln_2": random(g=35, b=35), "mlp": mlp}
+
+    blocks = {"blocks": [block() for _ in range(19)], "ln_f": random(g=35, b=35)}
+    return GPT2(random(wte=(11, 35), wpe=(23, 35)) | blocks, n_head=5)

@@ -1,0 +1,110 @@
+// The record of a run, as page/code.py packed it.
+//
+// A stop is a statement that ran: [node, frame, pass, part, [name or operation, value, axes, ...]].
+// An operation is a node: [file, function, kind, line, column, last line, last column]. Nodes,
+// frames and values are indices.
+
+const stored = {};  // type -> all numbers of this type
+const decoded = new Map();  // index of a value -> its numbers
+let data, stops, lines;
+
+async function load() {
+  const packed = JSON.parse(find("#data").textContent);
+  for (const [type, array] of Object.entries(packed)) stored[type] = await unpack(array);
+  data = JSON.parse(new TextDecoder().decode(stored.code));
+  lines = Object.fromEntries(Object.entries(data.files).map(([name, text]) =>
+    [name, text.split("\n")]));
+  let length = data.n_prompt;
+  const texts = {true: [], false: []};  // what the model, and the draft model, have read
+  data.passes = data.passes.map(([is_first, n_cached, fresh]) => {
+    texts[is_first] = [...texts[is_first].slice(0, n_cached), ...fresh];
+    return {is_first, fresh, all: texts[is_first]};
+  });
+  stops = data.stops.map(([node, frame, pass, part, flat]) => {
+    const entries = range(flat.length / 3).map((i) =>
+      ({name: flat[3 * i], value: flat[3 * i + 1], axes: flat[3 * i + 2]}));
+    const [, name, kind] = data.nodes[node];
+    length += name === "Sequence.append" && kind === "Return";  // the text grows by a token
+    return {node, frame, pass, part, length,
+      names: entries.filter((entry) => typeof entry.name === "string"),
+      operations: entries.filter((entry) => typeof entry.name === "number")
+        .map((entry) => ({...entry, label: segment(entry.name)}))};
+  });
+}
+
+const product = (numbers) => numbers.reduce((a, b) => a * b, 1);
+const isArray = (value) => (data.values[value].shape ?? []).length > 0;
+
+// Return the numbers of an array, or null if the page has only its shape. Of a row over the
+// vocabulary, the page has n numbers.
+function numbers(index) {
+  const {shape, type, at, n} = data.values[index];
+  if (!at || !product(shape)) return null;
+  const size = (n ? product(shape.slice(0, -1)) * n : product(shape)) / at.length;
+  if (!decoded.has(index)) decoded.set(index, at.flatMap((from) => read(type, from, size)));
+  return decoded.get(index);
+}
+
+function read(type, from, size) {
+  if (type !== "f2") return [...stored[type].subarray(from, from + size)];
+  const bytes = stored.f2, n = bytes.length / 2;  // all low bytes, then all high bytes
+  return range(size).map((i) => half(bytes[from + i] | bytes[n + from + i] << 8));
+}
+
+function half(bits) {  // a floating-point number of 16 bits
+  const sign = bits & 0x8000 ? -1 : 1, exponent = bits >> 10 & 31, rest = bits & 1023;
+  if (exponent === 31) return rest ? NaN : sign * Infinity;
+  return sign * (exponent ? 2 ** (exponent - 15) * (1 + rest / 1024) : 2 ** -24 * rest);
+}
+
+// --- words ---
+
+function digits(x, n = 3) {  // a number as a text of n digits
+  if (!Number.isFinite(x)) return x > 0 ? "∞" : x < 0 ? "−∞" : "nan";
+  const size = Math.abs(x);
+  if (Number.isInteger(x) && size < 1e6) return minus(`${x}`);
+  if (size < 0.001 || size >= 1e5) return minus(x.toExponential(1));
+  return minus(n > 3 ? `${Number(x.toPrecision(n))}` : x.toPrecision(n));
+}
+
+const minus = (text) => text.replaceAll("-", "−").replace("e+", "e");
+const token = (id) => visible(data.labels[id] ?? `${id}`);
+
+// Return a shape with the names of its axes: [n_head 7, n_new 3, d_head 32].
+function shapeOf(value, axes) {
+  const {shape} = data.values[value], named = axes.length === shape.length;
+  return `[${shape.map((n, i) => (named && axes[i] ? `${axes[i]} ${n}` : n)).join(", ")}]`;
+}
+
+function wordsOf({value, axes}, depth = 0) {  // a value that is not drawn as an array
+  const {list, text, object, shape} = data.values[value];
+  if (shape?.length) return shapeOf(value, axes);
+  if (!list) return object ?? (Number.isNaN(Number(text)) ? text : digits(Number(text), 6));
+  const shown = list.slice(0, 12).map((part) =>
+    (depth > 1 ? "…" : wordsOf({value: part, axes}, depth + 1)));
+  return `[${shown.join(", ")}${list.length > 12 ? ", …" : ""}]`;
+}
+
+// Return the ids in a value if they are token ids, as its name or source says; else null.
+function idsIn({name, label = name, value}) {
+  const {shape, list = [value], dtype} = data.values[value];
+  if (!/\b(ids|drafts|tokens?|searchsorted)\b/.test(label)) return null;
+  if (shape) return shape.length === 1 && dtype.startsWith("int") ? numbers(value) : null;
+  const found = list.map((part) => data.values[part].text);
+  return found.length && found.every((id) => id in data.labels) ? found : null;
+}
+
+// Return the tokens along an axis, or null. A pass reads new tokens after those in its cache.
+function tokensAlong(axis, n) {
+  const {fresh, all} = data.passes[stops[state.at].pass];
+  const found = {n_new: fresh, n_all: all, last: fresh.slice(-n)}[axis];
+  return found?.length === n ? found.map(token) : null;
+}
+
+// Return the source of a node in one line.
+function segment(node) {
+  const [file, , , line, column, last, end] = data.nodes[node], source = lines[file];
+  if (line === last) return source[line - 1].slice(column, end);
+  return [source[line - 1].slice(column), ...source.slice(line, last - 1),
+    source[last - 1].slice(0, end)].map((text) => text.trim()).join(" ");
+}

@@ -1,0 +1,133 @@
+"""Make a page that steps through the code of a run, with the values of names and operations."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+import generate
+import gpt2
+import samplers
+import speculative
+from loading.errors import UserError
+from page.axes import axes_in
+from page.pack import included, label, packed
+from page.trace import recording
+
+MODULES = [gpt2, generate, samplers, speculative]
+MOST_TOKENS, N_BEST = 64, 10  # of a prompt; of a row over the vocabulary
+MOST_BYTES, SMALL = 3_000_000, 500_000  # of a page in a file, and in a notebook
+WIDE = {"n_embd", "3 n_embd", "4 n_embd", "d_head"}  # arrays with these axes are stored in 16 bits
+
+
+def stepping(model, n_prompt):
+    """Return `recording` for a run of a GPT-2. Raises UserError if it cannot be shown."""
+    if type(model) is not gpt2.GPT2:
+        raise UserError("--code steps through gpt2.py: this model has other code")
+    if n_prompt > MOST_TOKENS:
+        raise UserError(f"--code takes {MOST_TOKENS} tokens, not {n_prompt}: shorten the prompt")
+    return recording(MODULES, model)
+
+
+def code_html(record, tokenizer, sequence, most=MOST_BYTES) -> str:
+    """Return the page as one string. Raises UserError if it cannot be kept below `most` bytes."""
+    if not record.passes:
+        raise UserError("--code steps through passes of the model: no new token, no pass")
+    axes, inner = axes_in(MODULES), [*range(1, len(sequence.model.params["blocks"]) - 1)]
+    for left_out, whole in ([], True), (inner, True), (inner, False):
+        packing = Packing(record, axes, sequence, left_out, whole)
+        data = {name: getattr(packing, name) for name in ("stops", "values", "left_out", "whole")}
+        data |= {"nodes": record.nodes, "passes": record.passes, "goes_on": record.done}
+        data |= {"callers": [caller for caller, _ in record.frames], "ids": sequence.ids}
+        data |= {"files": {m.__name__: Path(str(m.__file__)).read_text("utf-8") for m in MODULES}}
+        labels = {int(id): label(tokenizer, id) for id in packing.named}
+        data |= {"n_prompt": sequence.n_prompt, "labels": labels}
+        parts = {t: np.concatenate([np.empty(0, f"<{t}"), *x]) for t, x in packing.arrays.items()}
+        parts["f2"] = parts["f2"].view("u1").reshape(-1, 2).T.ravel()  # low bytes first: smaller
+        parts["code"] = np.frombuffer(json.dumps(data).encode(), "u1")
+        text = json.dumps({name: packed(part) for name, part in parts.items()})
+        page = included("code/code.html").replace("<!-- data -->", text)
+        if len(page) <= most:
+            return page
+    raise UserError(f"the page would take {len(page) / 1e6:.1f} MB: shorten the prompt")
+
+
+class Packing:
+    """The data of a page. left_out: layers of which the page has only the shapes. whole: does it
+    have all numbers of the layers in the first pass? Else only those that are a line's result."""
+
+    def __init__(self, record, axes, sequence, left_out, whole):
+        self.record, self.known_axes, self.left_out, self.whole = record, axes, left_out, whole
+        self.ids, self.n_vocab = sequence.ids, sequence.model.n_vocab
+        self.values = [{k: x[k] for k in x if k != "array"} for x in record.values]
+        self.stored, self.tokens, self.orders, self.kept = {}, {}, {}, {}  # see add, best_of, keep
+        self.arrays = {"f2": [], "f4": [], "i4": [], "u1": []}
+        self.named = {*self.ids, *(id for *_, ids in record.passes for id in ids)}
+        self.best, self.length = [0], sequence.n_prompt  # the latest tokens; the text's length
+        self.stops = [self.stop(*s) for s in record.stops if s[2] < len(record.passes)]
+        for value, how in sorted(self.kept.items()):  # in the order in which they were computed
+            self.store(value, *how)
+
+    def stop(self, node, frame, n_pass, part, entries):
+        """Return [node, frame, pass, part, [name or operation, value, axes, ...]]."""
+        is_short = n_pass == 0 and isinstance(part, int) and not self.whole
+        found, place = [], self.record.frames[frame][1]
+        for key, value in entries:
+            shape = self.record.shape(value)
+            axes = self.known_axes.get((place, node, key), ())
+            if not place and shape[-1:] == (self.n_vocab,):
+                axes = *["n_new"] * len(shape[1:]), "n_vocab"
+            axes = axes if len(axes) == len(shape) else (None,) * len(shape)
+            is_result = key == entries[-1][0] and "list" not in self.values[value]
+            if part not in self.left_out and (is_result or not is_short):
+                self.keep(value, axes)
+            found += [key, value, axes]
+        self.length += self.record.nodes[node][1:3] == ["Sequence.append", "Return"]
+        return [node, frame, n_pass, part, found]
+
+    def keep(self, value, axes):
+        """Keep the numbers of an array, or of the arrays in a list. (The length is the text's.)"""
+        self.kept.setdefault(value, (axes, self.length))
+        for part in self.values[value].get("list", []):
+            self.keep(part, axes)
+
+    def store(self, value, axes, length):
+        """Store the numbers of an array: its type and its place in `arrays`."""
+        x, place = self.record.values[value].get("array"), self.values[value]
+        if x is None or x.ndim != len(axes) or "n_layer" in axes:
+            return  # of the whole cache, each layer shows its part
+        if axes[-1:] == ("n_vocab",):
+            return place.update(self.best_of(x, self.ids[length:][:1]))
+        most = np.abs(x[np.isfinite(x)]).max(initial=0)
+        is_wide = WIDE & {*axes} and most < np.finfo(np.float16).max
+        kind = {"f": "f2" if is_wide else "f4", "b": "u1"}.get(x.dtype.kind, "i4")
+        parts = x if axes[:1] == ("k|v",) else [x]  # keys and values are also shown alone
+        place.update(type=kind, at=[self.add(kind, part) for part in parts])
+
+    def best_of(self, x, came):  # [..., n_vocab]
+        """Store some numbers: those of the N_BEST tokens by the model's logits, which have rows,
+        and of the text's next token. Of sorted numbers, which belong to no token: the largest."""
+        found = []
+        for row in (rows := x.reshape(-1, self.n_vocab)):
+            best, content = np.argsort(-row.astype(float))[: N_BEST + 1].tolist(), row.tobytes()
+            if x.ndim > 1:
+                self.tokens[content] = [*best[:-1], *came] if {*came} - {*best} else best
+            self.best = self.tokens.get(content, self.best)
+            other = self.orders.setdefault(np.sort(row).tobytes(), content)
+            is_plain = not np.isfinite(row).all() or np.unique(row).size < 3  # cut, or one-hot
+            falls = [] if is_plain else [(np.diff(y) <= 0).all() for y in (row, np.diff(row))]
+            is_sorted = not is_plain and (any(falls) or other != content)
+            found.append(best if is_sorted else self.best)
+        self.named |= {*(ids := np.array(found)).flat}
+        at, place = [self.add("f4", np.take_along_axis(rows, ids, -1))], self.add("i4", ids)
+        more = {"n": ids.shape[-1], "sorted": bool(is_sorted), "true": int(np.count_nonzero(x))}
+        return {"type": "f4", "at": at, "ids": place} | more
+
+    def add(self, kind, x):
+        """Append numbers to those of a type. Return their place; equal numbers share one."""
+        content = np.ravel(x).astype(f"<{kind}")
+        key = kind, content.tobytes()
+        if key not in self.stored:
+            self.stored[key] = sum(x.size for x in self.arrays[kind])
+            self.arrays[kind].append(content)
+        return self.stored[key]
