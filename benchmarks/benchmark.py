@@ -1,13 +1,14 @@
 """Compare tokenwise with other libraries on the same weights, and its methods with each other.
 
     pip install -r benchmarks/requirements.txt     # onnxruntime and onnx are optional
-    python -m benchmarks.benchmark
+    python -m benchmarks.benchmark --machine "AMD Zen 4"
+    python -m benchmarks.benchmark --rounds 0      # only prints the tables again
 
 On its first run, the benchmark makes random checkpoints (2 GB, in benchmarks/checkpoints). It
 checks that all contenders compute the same logits. Then it runs several rounds. In each round, it
-runs the contenders one after the other, each in its own process. It prints medians and ratios, and
-writes results.json and methods.png to this file's folder. Run it on a quiet machine: if another
-process is busy, two BLAS threads can be ten times slower than one.
+runs the contenders one after the other, each in its own process. A run of three or more rounds is
+written to results.json, one for each machine. The tables have a column for each. Use a quiet
+machine: if another process is busy, two BLAS threads can be ten times slower than one.
 """
 
 import argparse
@@ -30,34 +31,50 @@ from benchmarks import checkpoints, contender
 
 HERE = Path(__file__).resolve().parent
 MEASURES = {  # model -> what to measure
-    "124M": ["start", "speeds"],
-    "t5-small": ["seq2seq"],
-    "bart-base": ["seq2seq"],
-    "SmolLM2-135M": ["start", "speeds"],
+    "124M": "speeds",
+    "t5-small": "seq2seq",
+    "bart-base": "seq2seq",
+    "SmolLM2-135M": "speeds",
 }
-# The measures that are reported in tokens/s. The numbers mean the same as in PASSES.
-TIMED = {**contender.PASSES, "decode": (1, 0, 1), "beam 4": (1, 0, 1)}
+COMMANDS = {  # contender -> a user's command, up to the model's folder and the prompt
+    "tokenwise": ["generate.py", "--tokens", "100", "--temperature", "0", "--model"],
+    "transformers": ["benchmarks/whole.py"],
+}
+PROMPTS = 10, 900  # the number of tokens in a command's prompt
 
 
 def run(words, threads):
-    """Run contender.py in its own process, with `words` as its arguments. Return the JSON object
-    that it prints last. If it prints "token" before that, add the seconds until the first one."""
+    """Run Python with these words in its own process. Return what it prints, the seconds until it
+    begins to print and until it ends, and its peak memory in bytes."""
     environment = os.environ | {
         name: str(threads) for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
     }
     for name in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"):
         environment.pop(name, None)  # these may override the detected processor and its cache size
-    command = [sys.executable, "-m", "benchmarks.contender", *map(str, words)]
-    started, found = time.perf_counter(), {}
+    command, begun = [sys.executable, *map(str, words)], time.perf_counter()
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, env=environment, cwd=HERE.parent, text=True
+        command, stdout=subprocess.PIPE, env=environment, cwd=HERE.parent
     ) as process:
-        for line in process.stdout:
-            if line == "token\n":
-                found.setdefault("start to first token", time.perf_counter() - started)
-    if process.returncode:
-        raise SystemExit(f"{' '.join(command)} failed")
-    return found | json.loads(line)
+        printed = process.stdout.read(1)
+        first = time.perf_counter() - begun
+        printed += process.stdout.read()
+        _, status, usage = os.wait4(process.pid, 0)
+    if status:
+        raise SystemExit(f"{' '.join(command[:5])} failed")
+    return printed, first, time.perf_counter() - begun, usage.ru_maxrss * 1024
+
+
+def ask(name, folder, measure, args):
+    """Return {measure: number}, which contender.py measures in its own process."""
+    words = ["-m", "benchmarks.contender", name, folder, measure, args.repeats]
+    return json.loads(run(words, args.threads)[0])
+
+
+def whole(name, folder, n, args):
+    """Measure a whole command, from its start to its end. The prompt has n tokens."""
+    prompt = "ab12" * (n // 2)  # the tokens are "ab" and "12"
+    _, *found = run([*COMMANDS[name], folder, prompt], args.threads)
+    return dict(zip(("first token", "end", "peak memory"), found))
 
 
 def once(path, make, *args):
@@ -76,149 +93,109 @@ def once(path, make, *args):
         new.rename(path)
 
 
-def schedule(folders, names):
-    """For each process of a round, yield (group, contender's name, folder, what to measure)."""
+def one_round(folders, names, args):
+    """For each process of a round, yield a group of measures, a contender and {measure: number}."""
     for name in names:
         for model, folder in folders.items():
             if model == "124M" or contender.CONTENDERS[name][1]:  # onnxruntime has only GPT-2
-                for measure in MEASURES[model]:
-                    yield model, name, folder, measure
-    yield "methods", "tokenwise", folders["124M"], "methods"
+                yield model, name, ask(name, folder, MEASURES[model], args)
+        for n in PROMPTS if name in COMMANDS else ():
+            yield f"command: {n} tokens in, 100 out", name, whole(name, folders["124M"], n, args)
+    yield "methods", "tokenwise", ask("tokenwise", folders["124M"], "methods", args)
 
 
 def measure(folders, names, args):
     """Check that the contenders agree, then run all rounds. folders: {model: its folder}.
 
-    Return {group: {contender: {measure: median over the rounds}}}."""
-    for name in names:
-        run([name, folders["124M"], "agrees", args.repeats], args.threads)
+    Return {group: {contender: {measure: [least, median, greatest] of the rounds}}}."""
+    kernels = {name: ask(name, folders["124M"], "agrees", args)["kernels"] for name in names}
     found = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
     for number in range(args.rounds):
-        for group, name, folder, kind in schedule(folders, names):
+        for group, name, values in one_round(folders, names, args):
             print(f"round {number + 1}: {name}, {group}", file=sys.stderr)
-            for key, value in run([name, folder, kind, args.repeats], args.threads).items():
+            for key, value in values.items():
                 found[group][name][key].append(value)
     return {
-        group: {name: medians(values) for name, values in contenders.items()}
-        for group, contenders in found.items()
+        "date": time.strftime("%Y-%m-%d"),
+        "kernels": kernels,
+        "cores": os.cpu_count(),
+        "threads": args.threads,
+        "rounds": args.rounds,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "measures": {
+            group: {name: spread(values) for name, values in contenders.items()}
+            for group, contenders in found.items()
+        },
     }
 
 
-def medians(times):
-    """Return {name: median} for {name: list of numbers}."""
-    return {name: statistics.median(values) for name, values in times.items()}
+def spread(values):
+    """Return {name: [least, median, greatest]} for {name: list of numbers}."""
+    return {key: [min(v), statistics.median(v), max(v)] for key, v in values.items()}
 
 
 # --- the report -----------------------------------------------------------------------------------
 
 
 def report(results):
-    """Yield the lines of the report."""
-    for group, names in results.items():
-        if group in MEASURES:
-            yield from comparison(group, names)
-    methods = results["methods"]["tokenwise"]
-    yield "\ntokenwise's methods: 64 tokens in, 32 out"
-    for name, found in methods.items():
-        yield f"{name}: {1 / found:.1f} tok/s, {methods['cached'] / found:.2f} times cached"
-    yield from verification(results["124M"])
+    """Yield the lines of the report. results: {machine: what `measure` returned}. Each group of
+    measures gets a table, with a column for each machine."""
+    for machine, run in results.items():
+        yield f"{machine}: {', '.join(f'{k} {v}' for k, v in run.items() if k != 'measures')}"
+        groups = [x for names in run["measures"].values() for x in names.values()]
+        ratios = sorted(x[0] / x[-1] for found in groups for x in found.values())
+        yield f"  least / greatest: median {statistics.median(ratios):.2f}, lowest {ratios[0]:.2f}"
+    yield "\nIn brackets: another contender's seconds or bytes, divided by tokenwise's"
+    for group, names in run["measures"].items():
+        yield f"\n| {group} | {' | '.join(results)} |\n|{'---|' * (1 + len(results))}"
+        for key in names["tokenwise"]:
+            cells = [cell(key, run["measures"].get(group, {})) for run in results.values()]
+            yield f"| {key} | {' | '.join(cells)} |"
 
 
-def comparison(group, names):
-    """Yield a title, then a line for each measure: the values of all contenders, then
-    tokenwise's value divided by the better value of the two contenders that use transformers."""
-    theirs = [name for name in names if name.startswith("transformers")]
-    title = "   ours / transformers" * bool(theirs)
-    yield f"\n{group:<24}" + "".join(f"{name:>20}" for name in names) + title
-    for key in names["tokenwise"]:
-        values = {name: with_unit(key, found[key]) for name, found in names.items()}
-        line = [f"{number:>12.1f} {unit:<7}" for number, unit in values.values()]
-        if theirs:
-            best = (max if key in TIMED else min)(values[name][0] for name in theirs)
-            line.append(f"{values['tokenwise'][0] / best:>22.2f}")
-        yield f"{key:<24}" + "".join(line)
-
-
-def with_unit(key, value):
-    """Return a measure as (number, unit): tokens/s for passes, MB for memory, else seconds."""
-    if key in TIMED:
-        n_rows, _, n_new = TIMED[key]
-        return n_rows * n_new / value, "tok/s"
-    return (value / 1e6, "MB") if "memory" in key else (value, "s")
-
-
-def verification(names):
-    """Yield a line for each contender: the time to verify drafts, divided by the time of a step."""
-    for name, found in names.items():
-        costs = [f"{found[f'verify {n}'] / found['decode at 64']:.2f}" for n in (4, 8, 16)]
-        yield f"{name}: verifying 4, 8, 16 drafts takes as long as {', '.join(costs)} steps"
-
-
-def plot(results, path):
-    """Plot the picture in the README: the tokens/s of tokenwise's methods, and the tokens/s of each
-    contender's steps."""
-    import matplotlib.pyplot as plt
-
-    methods = results["methods"]["tokenwise"]
-    names = {
-        "naive": "naive",
-        "cached": "cached",
-        "replay 0.8": "speculative,\n80 % accepted",
-        "batch": "batch of 8",
-    }
-    panels = {
-        "tokenwise: 64 tokens in, 32 out": {
-            label: 1 / methods[name] for name, label in names.items()
-        },
-        "one cached step at position 64": {
-            name: 1 / found["decode at 64"] for name, found in results["124M"].items()
-        },
-    }
-    figure, both = plt.subplots(1, 2, figsize=(10, 2.6), layout="constrained")
-    for axes, (title, speeds) in zip(both, panels.items()):
-        ours = ("tokenwise", *names.values())
-        colors = ["#0072B2" if name in ours else "#E69F00" for name in speeds]
-        bars = axes.barh(list(speeds), speeds.values(), color=colors)
-        axes.bar_label(bars, fmt=" %.0f")
-        axes.invert_yaxis()
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.set(title=title, xlabel="tokens a second, GPT-2 124M, float32")
-    figure.savefig(path, dpi=100)
-    plt.close(figure)
+def cell(key, names):
+    """Return tokenwise's value with its unit, and in brackets a comparison with the others."""
+    if key not in names.get("tokenwise", {}):
+        return ""  # an older run lacks this measure
+    value = names["tokenwise"][key][1]
+    others = [f"{n} {x[key][1] / value:.2f}" for n, x in names.items() if n != "tokenwise"]
+    n_rows, _, n_new = contender.PASSES.get(key, (1, 0, 1))
+    units = {"first token": (value, "s"), "end": (value, "s"), "peak memory": (value / 1e6, "MB")}
+    number, unit = units.get(key, (n_rows * n_new / value, "tok/s"))
+    return f"{number:.1f} {unit}" + f" ({', '.join(others)})" * bool(others)
 
 
 def arguments():
     """Return the parsed command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--machine", default=platform.machine(), help="its name in results.json")
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--repeats", type=int, default=9, help="passes per measure and round")
     parser.add_argument("--threads", type=int, default=2)
-    folder = "for checkpoints/, results.json and methods.png, default: this file's folder"
+    folder = "for checkpoints/ and results.json, default: this file's folder"
     parser.add_argument("--folder", type=Path, default=HERE, help=folder)
     return parser.parse_args()
 
 
 def main():
-    """Make missing checkpoints, measure, print the report, and write results.json and
-    methods.png."""
+    """Make missing checkpoints, measure, write results.json, and print the report."""
     args, names = arguments(), contender.installed()
-    folders = {model: args.folder / "checkpoints" / model for model in MEASURES}
-    for model, folder in folders.items():
-        once(folder, checkpoints.make, model)
-    if "onnxruntime" in names:
-        once(folders["124M"] / "onnx", checkpoints.onnx, folders["124M"])
-    results = measure(folders, names, args)
+    file = args.folder / "results.json"
+    results = json.loads(file.read_text()) if file.exists() else {}
+    if args.rounds:
+        folders = {model: args.folder / "checkpoints" / model for model in MEASURES}
+        for model, folder in folders.items():
+            once(folder, checkpoints.make, model)
+        if "onnxruntime" in names:
+            once(folders["124M"] / "onnx", checkpoints.onnx, folders["124M"])
+        results[args.machine] = measure(folders, names, args)
+    if args.rounds >= 3:
+        file.write_text(json.dumps(results, indent=1) + "\n")
+    if not results:
+        raise SystemExit("there is no results.json yet: leave --rounds 0 out")
     for line in report(results):
         print(line)
-    results["setting"] = {
-        "machine": platform.machine(),
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "threads": args.threads,
-        "rounds": args.rounds,
-    }
-    (args.folder / "results.json").write_text(json.dumps(results, indent=1) + "\n")
-    plot(results, args.folder / "methods.png")
 
 
 if __name__ == "__main__":

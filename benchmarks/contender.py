@@ -10,7 +10,6 @@ verify drafts: then they compute the logits of all positions.
 import importlib.util
 import json
 import os
-import resource
 import statistics
 import sys
 import time
@@ -23,7 +22,8 @@ import utils
 from decoding import beam
 from decoding.batching import continuous
 from decoding.drafters import one_hots
-from generate import Sequence, generate, naive
+from examples.wavefront import prefill
+from generate import Sequence, advance, generate, naive
 from speculative import Drafter, speculative
 
 PASSES = {  # name -> rows, tokens in the cache, new tokens per row
@@ -37,13 +37,15 @@ PASSES = {  # name -> rows, tokens in the cache, new tokens per row
     "prefill 64": (1, 0, 64),
     "prefill 512": (1, 0, 512),
     "prefill 1000": (1, 0, 1000),
+    "wavefront 512": (1, 0, 512),  # tokenwise with examples/wavefront.py
+    "wavefront 1000": (1, 0, 1000),
 }
 THREADS = int(os.environ.get("OMP_NUM_THREADS", 1))  # for contenders that ignore this variable
 
 
 class Tokenwise:
-    """tokenwise as a contender. Every contender has these methods; `kernel` and `beam` are
-    optional. packages: the packages that must be installed."""
+    """tokenwise as a contender. Every contender has these methods; `wavefront`, `kernel` and `beam`
+    are optional. packages: the packages that must be installed."""
 
     packages = ()
 
@@ -65,6 +67,10 @@ class Tokenwise:
             logits = self.model(ids[:, i : i + 256], self.cache, last=last)
         return logits
 
+    def wavefront(self, ids, last=1):  # a step with on_all_cores
+        prefill(self.model, ids[:, :-1], self.cache)
+        return advance(self.model, ids, self.cache)
+
     def cut(self, length):  # the cache keeps its first `length` tokens
         self.cache.cut(length)
 
@@ -76,12 +82,12 @@ class Tokenwise:
 
 
 class Transformers:
-    """GPT-2 or Llama in transformers. attention: which implementation to use, "eager" or "sdpa"."""
+    """GPT-2 or Llama in transformers, with its default attention, "sdpa"."""
 
     packages = ("torch", "transformers")
     kind = "AutoModelForCausalLM"
 
-    def __init__(self, folder, attention):
+    def __init__(self, folder):
         import torch
         import transformers
 
@@ -89,7 +95,7 @@ class Transformers:
         torch.set_grad_enabled(False)
         self.transformers, self.torch = transformers, torch
         load = getattr(transformers, self.kind).from_pretrained
-        self.model = load(folder, attn_implementation=attention, dtype=torch.float32).eval()
+        self.model = load(folder, dtype=torch.float32).eval()
         config = self.model.config
         self.n_vocab = config.vocab_size
         self.n_ctx = getattr(config, "max_position_embeddings", 512)  # T5 has none
@@ -120,8 +126,8 @@ class TransformersSource(Transformers):
 
     kind = "AutoModelForSeq2SeqLM"
 
-    def __init__(self, folder, attention, source):
-        super().__init__(folder, attention)
+    def __init__(self, folder, source):
+        super().__init__(folder)
         self.source = self.torch.tensor([source])
         self.encoded = self.model.get_encoder()(self.source)
 
@@ -200,28 +206,27 @@ class OnnxRuntime:
         self.length = length
 
 
-CONTENDERS = {  # name -> class for GPT-2 and Llama, class for encoder-decoders, their arguments
-    "tokenwise": (Tokenwise, Tokenwise, ()),
-    "transformers eager": (Transformers, TransformersSource, ("eager",)),
-    "transformers sdpa": (Transformers, TransformersSource, ("sdpa",)),
-    "onnxruntime": (OnnxRuntime, None, ()),
+CONTENDERS = {  # name -> class for GPT-2 and Llama, class for encoder-decoders
+    "tokenwise": (Tokenwise, Tokenwise),
+    "transformers": (Transformers, TransformersSource),
+    "onnxruntime": (OnnxRuntime, None),
 }
 
 
 def installed():
     """Return the names of the contenders whose packages are installed."""
-    packages = {name: kind.packages for name, (kind, *_) in CONTENDERS.items()}
+    packages = {name: kind.packages for name, (kind, _) in CONTENDERS.items()}
     return [name for name, needed in packages.items() if all(map(importlib.util.find_spec, needed))]
 
 
 def agrees(name, folder, repeats):
-    """Check that the contender's ids and logits agree with tokenwise's. Return {}, because nothing
-    is measured."""
+    """Check that the contender's ids and logits agree with tokenwise's. Return the name of its
+    kernels."""
     ours = Tokenwise(folder)
-    theirs = CONTENDERS[name][0](folder, *CONTENDERS[name][2])
+    theirs = CONTENDERS[name][0](folder)
     assert list(theirs.encode("The weather")) == ours.encode("The weather"), name
     np.testing.assert_allclose(trace(theirs), trace(ours), rtol=0, atol=1e-3, err_msg=name)
-    return {}
+    return {"kernels": getattr(theirs, "kernel", lambda: "unknown")()}
 
 
 def trace(contender):
@@ -240,7 +245,7 @@ def trace(contender):
 
 def speeds(name, folder, repeats):
     """Time all PASSES. Return {name: median seconds}."""
-    contender = CONTENDERS[name][0](folder, *CONTENDERS[name][2])
+    contender = CONTENDERS[name][0](folder)
     rng, found = np.random.default_rng(0), {}
     for measure, (n_rows, length, n_new) in PASSES.items():
         length, n_new = (min(n, contender.n_ctx - 20) for n in (length, n_new))
@@ -249,32 +254,21 @@ def speeds(name, folder, repeats):
             contender.step(rng.integers(0, contender.n_vocab, (n_rows, length)))
         ids = rng.integers(0, contender.n_vocab, (n_rows, n_new))
         last, times = n_new if measure.startswith("verify") else 1, []
+        step = contender.step
+        if measure.startswith("wavefront"):
+            step = getattr(contender, "wavefront", step)
         for _ in range(1 + (3 if n_new > 100 else repeats)):
-            times.append(seconds(contender.step, ids, last))
+            times.append(seconds(step, ids, last))
             contender.cut(length)
         found[measure] = statistics.median(times[1:])  # the first pass is a warm-up
     return found
-
-
-def start(name, folder, repeats):
-    """Print "token" after each of 65 tokens, so that benchmark.py can time the first token. Return
-    the peak memory in bytes. Print the name of the contender's kernels to stderr."""
-    contender = CONTENDERS[name][0](folder, *CONTENDERS[name][2])
-    ids = np.array([contender.encode("The weather")])
-    contender.fresh(1)
-    for _ in range(65):
-        logits = contender.step(ids)
-        ids = np.array([[int(np.asarray(logits).reshape(-1).argmax())]])
-        print("token", flush=True)
-    print(f"{name}: {getattr(contender, 'kernel', lambda: 'unknown')()} kernels", file=sys.stderr)
-    return {"peak memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}
 
 
 def seq2seq(name, folder, repeats):
     """Return the median seconds of a step of the decoder, and of a step of beam search. The source
     has 64 tokens. Beam search has width 4, and its time includes the encoder's time."""
     source = np.random.default_rng(0).integers(5, 2000, 64).tolist()
-    contender = CONTENDERS[name][1](folder, *CONTENDERS[name][2], source)
+    contender = CONTENDERS[name][1](folder, source)
     times, beams, n = [], [], 4 * repeats
     for _ in range(3):
         contender.fresh(1)
@@ -302,17 +296,17 @@ def methods(name, folder, repeats, n_prompt=64, n=32):
     model.stop_ids = ()
     text = prompt + list(generate(model, prompt, n))
     ways = {
-        "batch": lambda: list(continuous([Sequence(model, prompt, n) for _ in range(8)])),
-        "replay 0.8": lambda: list(
-            speculative(model, Sequence(model, prompt, n), Replay(model.n_vocab, text))
-        ),
         "naive": lambda: list(generate(model, prompt, n, loop=naive)),
         "cached": lambda: list(generate(model, prompt, n)),
+        "speculative, 80 % right": lambda: list(
+            speculative(model, Sequence(model, prompt, n), Replay(model.n_vocab, text))
+        ),
+        "batch of 8": lambda: list(continuous([Sequence(model, prompt, n) for _ in range(8)])),
     }
     times = [[seconds(way) / n for way in ways.values()] for _ in range(1 + min(3, repeats))]
     medians = map(statistics.median, zip(*times[1:]))  # the first round is a warm-up
     found = dict(zip(ways, medians))
-    return found | {"batch": found["batch"] / 8}
+    return found | {"batch of 8": found["batch of 8"] / 8}
 
 
 def seconds(f, *args):

@@ -1,12 +1,14 @@
 """A conversation, which the checkpoint's own chat template turns into a single text."""
 
+import json
 import re
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from loading.config import read_json
-from loading.errors import UserError, explained
+from loading.errors import MALFORMED, UserError, explained
 
 
 class Conversation:
@@ -14,17 +16,20 @@ class Conversation:
     system: the system message, or None. Raises UserError if the model has no template."""
 
     def __init__(self, tokenizer: Any, folder: Path, system: str | None = None):
-        config = read_json(folder / "tokenizer_config.json", optional=True)
-        template, file = config.get("chat_template"), folder / "chat_template.jinja"
-        if file.is_file():
-            template = file.read_text("utf-8")
-        if isinstance(template, list):  # several named templates
-            template = {entry["name"]: entry["template"] for entry in template}.get("default")
+        with explained(f"the chat template in {folder} is damaged", "fetch it again", MALFORMED):
+            config = read_json(folder / "tokenizer_config.json", optional=True)
+            template, file = config.get("chat_template"), folder / "chat_template.jinja"
+            if file.is_file():
+                template = file.read_text("utf-8")
+            if isinstance(template, list):  # several named templates
+                template = {entry["name"]: entry["template"] for entry in template}.get("default")
+            names = {k: token for k, token in config.items() if k.endswith("_token") and token}
+            self.names = {k: t["content"] if isinstance(t, dict) else t for k, t in names.items()}
+            end = tokenizer.special.get(self.names.get("eos_token"))
+            self.stop_ids = () if end is None else (end,)
         if not template:
             other = "HuggingFaceTB/SmolLM2-135M-Instruct"
             raise UserError(f"this model has no chat template: use a model such as {other}")
-        names = {name: token for name, token in config.items() if name.endswith("_token") and token}
-        self.names = {k: v["content"] if isinstance(v, dict) else v for k, v in names.items()}
         self.tokenizer, self.template, self.messages = tokenizer, template, list[dict]()
         if system is not None:
             self.add("system", system)
@@ -45,6 +50,7 @@ class Conversation:
         jinja = ImmutableSandboxedEnvironment(
             trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
         )
+        jinja.filters["tojson"] = partial(json.dumps, ensure_ascii=False)  # Jinja's is for HTML
         names = self.names | dict(add_generation_prompt=True, tools=None, documents=None)
         names |= dict(raise_exception=raise_exception, strftime_now=datetime.now().strftime)
         # {% generation %} marks the answers, for training: any block will do.

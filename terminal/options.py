@@ -4,6 +4,7 @@
 """
 
 import argparse
+import math
 from typing import Any
 
 from loading.errors import UserError
@@ -134,6 +135,10 @@ def flag(name: str) -> str:
 def resolve(given: dict, generation_config: dict) -> dict[str, Any]:
     """Return the settings: each is the user's, else the checkpoint's, else the default. Temperature
     is 0 (greedy) for beam search, and where there is no sampling option and no filter."""
+    for name in {*CONFIG.values(), *TOTALS.values()} - {"draft", "early_stopping"}:
+        value = 0 if generation_config.get(name) is None else generation_config[name]
+        if not isinstance(value, int | float) or not math.isfinite(value):
+            raise UserError(f"generation_config.json: {name} is {value!r:.50}, not a number")
     samples = generation_config.get("do_sample") is True
     config: dict[str, Any] = {"temperature": 1.0} if samples else {}
     for name, theirs in CONFIG.items():

@@ -52,6 +52,7 @@ class Session:
         self.chat: Any = None
         if given.keys() & {"chat", "system"}:
             self.chat = Conversation(self.tokenizer, utils.find(name), given.get("system"))
+            self.model.stop_ids = (*self.model.stop_ids, *self.chat.stop_ids)
         self.use(given)
 
     def use(self, given: dict) -> None:

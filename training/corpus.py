@@ -3,11 +3,8 @@
 import itertools
 import re
 import sys
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
-from loading.errors import utf8  # noqa: E402 (the project's own modules are one folder up)
+from loading.errors import UserError, utf8
 
 SEPARATOR = "<|endoftext|>"
 
@@ -16,15 +13,19 @@ def read_documents(paths, opening=None):
     """Return the documents in text files, as a list of str. A file is split at each SEPARATOR.
 
     opening: a regular expression or None. A file without SEPARATOR is split before each line that
-    begins with a match. If opening is None, the whole file is one document."""
+    begins with a match. If opening is None, the whole file is one document. If a file cannot be
+    read, the program ends with one line that says why."""
+    documents = []
     try:
         begin = re.compile(opening or "", re.MULTILINE)
     except re.error as error:
         sys.exit(f"--opening {opening}: {error}")
-    documents = []
     for path in paths:
-        with utf8(path), open(path, encoding="utf-8-sig") as file:
-            text = file.read()
+        try:
+            with utf8(path), open(path, encoding="utf-8-sig") as file:  # without a byte order mark
+                text = file.read()
+        except (UserError, OSError) as error:
+            sys.exit(str(error))
         if SEPARATOR in text or not opening:
             parts = text.split(SEPARATOR)
         else:
@@ -35,22 +36,21 @@ def read_documents(paths, opening=None):
     return documents
 
 
-def _words(text):
-    return re.sub(r"\W+", " ", text).lower().strip()
-
-
 def without_overlap(documents, held_out):
     """Return the documents that are not in the held-out text, without repetitions. (A model must
     not be trained on the text that it is tested on.) A document counts as held out if its first
-    120 characters, or 80 characters from its middle, occur in the held-out text. Case and
-    punctuation are ignored."""
-    held_out = _words(" ".join(held_out))
-    seen, remaining = set(), []
+    120 characters, or 80 characters from its middle, occur in the held-out text; a shorter one, if
+    it is a whole held-out document. Case and punctuation are ignored."""
+    whole = [_words(document) for document in held_out]
+    seen, text, remaining = set(whole), " ".join(whole), []
     for document in documents:
         words = _words(document)
-        middle = words[len(words) // 2 :][:80]
-        if words in seen or words[:120] in held_out or middle in held_out:
-            continue
+        parts = [words[:120], words[len(words) // 2 :][:80]] if len(words) >= 120 else []
+        if words not in seen and not any(part in text for part in parts):
+            remaining.append(document)
         seen.add(words)
-        remaining.append(document)
     return remaining
+
+
+def _words(text):
+    return re.sub(r"\W+", " ", text).lower().strip()

@@ -5,9 +5,9 @@ than float32.
 """
 
 import math
-import time
 
 import torch
+from tqdm import tqdm
 
 
 def orthogonalize(g, steps=5):
@@ -59,14 +59,13 @@ def update(model, optimizers, step, n_steps, warm_up=100):
 def fit(model, optimizers, epochs, loss_of, after_epoch):
     """Train on all batches of all epochs. epochs: a list of batches for each epoch.
     loss_of(*batch) -> a scalar tensor. Call after_epoch(1) after the first epoch, and so on."""
-    n_steps, step, start = sum(map(len, epochs)), 0, time.time()
-    for number, batches in enumerate(epochs, 1):
-        for batch in batches:
-            loss = loss_of(*batch)
-            loss.backward()
-            update(model, optimizers, step, n_steps)
-            step += 1
-            if step % 20 == 0:
-                minutes = (time.time() - start) / 60
-                print(f"step {step}/{n_steps} loss {loss.item():.3f} {minutes:.1f} min", flush=True)
-        after_epoch(number)
+    n_steps = sum(map(len, epochs))
+    with tqdm(total=n_steps, unit="step") as bar:
+        for number, batches in enumerate(epochs, 1):
+            for batch in batches:
+                loss = loss_of(*batch)
+                loss.backward()
+                update(model, optimizers, bar.n, n_steps)
+                bar.set_postfix_str(f"loss {loss.item():.3f}", refresh=False)
+                bar.update()
+            after_epoch(number)

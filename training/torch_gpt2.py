@@ -65,17 +65,12 @@ class GPT2(nn.Module):
     def tensors(self):
         """Return {Hugging Face's name: tensor}. The weights of q, k and v form one tensor. The
         matrices of the blocks are [n_in, n_out]."""
-        state, tensors = self.state_dict(), {}
-        for name in ("wte.weight", "wpe.weight", "ln_f.weight", "ln_f.bias"):
-            tensors[name] = state[name]
+        tensors, names = self.state_dict(), {"q": "attn.c_attn", "out": "attn.c_proj"}
+        names |= {"fc": "mlp.c_fc", "proj": "mlp.c_proj"}
         for i in range(len(self.h)):
-            h = f"h.{i}."
             for kind in ("weight", "bias"):
-                for ln in ("ln_1", "ln_2"):
-                    tensors[f"{h}{ln}.{kind}"] = state[f"{h}{ln}.{kind}"]
-                qkv = torch.cat([state[f"{h}{part}.{kind}"] for part in "qkv"])
-                tensors[f"{h}attn.c_attn.{kind}"] = qkv.t()
-                names = {"out": "attn.c_proj", "fc": "mlp.c_fc", "proj": "mlp.c_proj"}
+                qkv = [tensors.pop(f"h.{i}.{part}.{kind}") for part in "qkv"]
+                tensors[f"h.{i}.q.{kind}"] = torch.cat(qkv)
                 for ours, theirs in names.items():
-                    tensors[f"{h}{theirs}.{kind}"] = state[f"{h}{ours}.{kind}"].t()
+                    tensors[f"h.{i}.{theirs}.{kind}"] = tensors.pop(f"h.{i}.{ours}.{kind}").t()
         return tensors

@@ -1,8 +1,8 @@
 """Train a small GPT-2 or Llama on text files, and save it in Hugging Face's layout.
 
-    python training/train_bpe.py models/stories corpus/*.txt
-    python training/train_lm.py models/stories corpus/*.txt --epochs 10
+    python -m training.train_lm models/stories corpus/*.txt --epochs 10
 
+If the folder has no tokenizer, a byte-level BPE is trained on the text first.
 Each document is one training sequence, which starts at position 0, like a prompt. Most sequences
 begin with the separator, but some do not. Thus the model learns to continue prompts with and
 without a separator. Muon trains the hidden matrices; AdamW trains embeddings, biases and gains.
@@ -19,12 +19,14 @@ from pathlib import Path
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
-from corpus import SEPARATOR, read_documents, without_overlap
-from muon import Muon, fit
 from safetensors.torch import save_file
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from torch_gpt2 import GPT2
-from torch_llama import Llama
+
+from loading.tokenizer import read_gpt2_tokenizer
+from training.corpus import read_documents, without_overlap
+from training.muon import Muon, fit
+from training.torch_gpt2 import GPT2
+from training.torch_llama import Llama
+from training.train_bpe import count_words, learn_tokens, save_tokens
 
 ARCHITECTURES = {"gpt2": GPT2, "llama": Llama}
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
@@ -40,15 +42,6 @@ def initialize(model, n_layer):
             nn.init.normal_(p, std=std)
         elif name.endswith("bias"):
             nn.init.zeros_(p)
-
-
-def load_tokenizer(folder):
-    """Load the tokenizer that train_bpe.py saved in this folder."""
-    tokenizer = Tokenizer(models.BPE.from_file(f"{folder}/vocab.json", f"{folder}/merges.txt"))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.add_special_tokens([SEPARATOR])
-    return tokenizer
 
 
 def batches(documents, separator, n_ctx, tokens_per_batch, rng):
@@ -132,10 +125,11 @@ def train(model, documents, separator, args, config):
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path, help="the folder of vocab.json and merges.txt")
+    parser.add_argument("folder", type=Path, help="the model's folder")
     parser.add_argument("files", nargs="+", type=Path, help="text files")
     parser.add_argument("--held-out", nargs="*", type=Path, default=[], help="text files for tests")
     parser.add_argument("--opening", help="regular expression that begins a document")
+    parser.add_argument("--merges", type=int, default=3072, help="of a new tokenizer")
     parser.add_argument("--architecture", choices=ARCHITECTURES, default="gpt2")
     parser.add_argument("--n-ctx", type=int, default=512)
     parser.add_argument("--n-embd", type=int, default=224)
@@ -158,18 +152,22 @@ def arguments():
 def main():
     args = arguments()
     torch.manual_seed(args.seed)
-    tokenizer = load_tokenizer(args.folder)
-    separator = tokenizer.token_to_id(SEPARATOR)
     documents = read_documents(args.files, args.opening)
-    documents = without_overlap(documents, read_documents(args.held_out))
+    if not (args.folder / "vocab.json").exists():
+        args.folder.mkdir(parents=True, exist_ok=True)
+        save_tokens(args.folder, *learn_tokens(count_words(documents), args.merges))
+    tokenizer = read_gpt2_tokenizer(args.folder)
+    separator = tokenizer.end_of_text
+    documents = without_overlap(documents, read_documents(args.held_out, args.opening))
     if len(documents) < 50:
         sys.exit(f"{len(documents)} documents are too few; give at least 50 (one is held back)")
     random.Random(args.seed).shuffle(documents)
-    documents = [encoding.ids for encoding in tokenizer.encode_batch(documents)]
-    model = ARCHITECTURES[args.architecture](tokenizer.get_vocab_size(), args)
+    documents = [tokenizer.encode(document) for document in documents]
+    model = ARCHITECTURES[args.architecture](tokenizer.n_vocab, args)
     initialize(model, args.n_layer)
-    if args.architecture == "llama":  # Llama's loader reads tokenizer.json, not vocab.json
-        tokenizer.save(f"{args.folder}/tokenizer.json", pretty=False)
+    if args.architecture == "llama":  # Llama's loader needs to be told
+        kind = json.dumps({"tokenizer_class": "GPT2Tokenizer"})
+        (args.folder / "tokenizer_config.json").write_text(kind)
     config = model.config() | {"bos_token_id": separator, "eos_token_id": separator}
     config |= {"tie_word_embeddings": True, "torch_dtype": args.dtype}
     n_parameters = sum(p.numel() for p in model.parameters())

@@ -1,6 +1,6 @@
 """Train a small T5 on lines "source TAB translation". Save it in Hugging Face's layout.
 
-    python training/train_t5.py models/en-de eng-deu.tsv.gz --epochs 6
+    python -m training.train_t5 models/en-de eng-deu.tsv.gz --epochs 6
 
 1,000 source sentences and all their translations are held out: they are not used for training, but
 written to held_out.tsv. Muon trains the hidden matrices; AdamW trains the other weights.
@@ -14,9 +14,10 @@ from pathlib import Path
 
 import sentencepiece
 import torch
-from muon import Muon, fit
 from tokenizers import Tokenizer
 from transformers import T5Config, T5ForConditionalGeneration, T5Tokenizer
+
+from training.muon import Muon, fit
 
 PAD, END, UNKNOWN = 0, 1, 2  # T5's special ids; the decoder's input starts with PAD
 

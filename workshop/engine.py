@@ -2,49 +2,64 @@
 
 Each step has parts. A part lists functions and has an observer, `observe(m, seed)`, which calls the
 functions of module m with inputs that reveal mistakes, and yields the results. It runs on the
-reader's file, on the project's source, and on copies of the source with one known mistake each. If
-the reader's results equal those of a known mistake, the reader has made this mistake.
+reader's file, on the project's source, and on copies of the source with one known mistake each. The
+known mistake that explains the most of the reader's wrong results gives its name.
 """
 
 import ast
 import contextlib
 import copy
+import functools
+import importlib.util
 import itertools
 import sys
-import threading
-import time
 import traceback
 import types
-from _thread import interrupt_main
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from workshop.compare import Raised, Seen, is_right, is_same, tell
-from workshop.mistakes import build
+from workshop.compare import RARE, Raised, Seen, is_right, is_same, tell, weight
+from workshop.mistakes import Mistake, build
+from workshop.slips import slips
 
-SECONDS_PER_RESULT = 2.0  # code that takes longer counts as an endless loop
-SECONDS_OF_SEARCH = 3.5  # the search for pairs of mistakes stops after this time
-RARE = 1e-7  # a difference less probable than this is not due to chance
+NAMED = 0.5  # a known mistake must explain this share of the wrong results
+MOST_RESULTS = 30_000  # the search for a name ends after so many results of known mistakes
+RANDOM = 50  # a sample of random outcomes counts as so many results
 WHY_FLOAT64 = "np.sqrt, np.where, np.zeros and np.array return float64 for Python numbers"
 
 
 class Part(NamedTuple):
-    """Functions that are checked together. source: the file with the right functions. needs: the
-    functions that the reader must have written before the check. If it is empty, use `names`."""
+    """Functions that are checked together, and the lesson that explains them.
+
+    mistakes: known mistakes. Slips are possible in the functions that they change, too. styles: see
+    `build`; known mistakes are tried in each of them. needs: the functions that the reader must
+    have written before the check. If it is empty, use `names`. libraries: those that the check
+    needs besides NumPy. title: what this part of a step is about, if a step has several such parts.
+    """
 
     names: tuple
-    source: str
     observe: Callable[[Any, int], Iterator[Seen]]
     mistakes: tuple = ()
+    lesson: str = ""
+    styles: tuple = ("",)
     needs: tuple = ()
+    libraries: tuple = ()
+    title: str = ""
+
+    @property
+    def source(self) -> str:  # the file with the right functions
+        return self.mistakes[0].source if self.mistakes else "workshop/reference.py"
+
+    def slips(self) -> Iterator[Mistake]:
+        for source, function in dict.fromkeys((m.source, m.function) for m in self.mistakes):
+            yield from slips(source, function)
 
 
 class Step(NamedTuple):
     name: str
-    lesson: str
     parts: tuple
 
 
@@ -64,27 +79,38 @@ class Reader:
 
     def __init__(self, path: Path, steps: list[Step]):
         source, self.path = path.read_bytes(), str(path)  # Python finds the encoding
-        self.end = time.process_time() + SECONDS_OF_SEARCH
+        code = compile(source, self.path, "exec", dont_inherit=True)
+        parts = [part for step in steps for part in step.parts]
+        self.stubs, self.hidden = empty_functions(ast.parse(source))
+        for part in parts:  # before the reader's file can change NumPy
+            if not {*(part.needs or part.names)} & {*self.stubs}:
+                right_tape(part)
         self.module = types.ModuleType(f"reader_{path.stem}")
         sys.modules[self.module.__name__] = self.module  # dataclasses and pickle look there
         self.module.__file__ = self.path
-        with limited(SECONDS_PER_RESULT):
-            exec(compile(source, self.path, "exec"), vars(self.module))
-        parts = [part for step in steps for part in step.parts]
+        exec(code, vars(self.module))
         names = {name for part in parts for name in (*part.names, *part.needs)}
         self.own = {name: find(self.module, name) for name in names}
-        stubs = {(self.path, line) for line in empty_functions(source)}
-        self.missing = {n for n, own in self.own.items() if own is None or location(own) in stubs}
+        self.missing = {n for n, own in self.own.items() if own is None or n in self.stubs}
         self.wrong: dict[str, str] = {}  # {function: the step that found a mistake in it}
+        self.ended: dict[str, str] = {}  # {a part's first function: why its check ended Python}
         for part in reversed(parts):  # if two parts name a function, the first part provides it
             self.place(part, build(part.source))
 
     def absent(self, part: Part, step: str) -> list[str]:
-        """Name the functions that a part needs, but that are missing or failed in another step."""
+        """Name what a part needs: functions that are missing or failed in another step."""
         names = part.needs or part.names
         wrong = [name for name in names if self.wrong.get(name, step) != step]
-        earlier = [f"{name} (wrong in {self.wrong[name]})" for name in wrong]
-        return earlier + [name for name in names if name in self.missing]
+        found = [f"{name} (wrong in {self.wrong[name]})" for name in wrong]
+        for name in names:
+            if name in self.missing:
+                above, below = self.hidden.get(name, (0, 0))
+                hint = f" (the empty one in line {below} replaces yours in line {above})"
+                found.append(name + hint * bool(above))
+        libraries = [name for name in part.libraries if not importlib.util.find_spec(name)]
+        if libraries and not found:
+            found = [f"it needs {' and '.join(libraries)}: pip install {' '.join(libraries)}"]
+        return found
 
     def place(self, part: Part, source: types.ModuleType | None = None) -> None:
         """Put a part's functions into the module: those of `source`, or if None, the reader's."""
@@ -103,19 +129,34 @@ def find(module: Any, name: str) -> Any:
     return module
 
 
-def empty_functions(source: bytes) -> Iterator[int]:
-    """Yield the line number of each function that contains only a docstring and `...`."""
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.FunctionDef):
-            values = [n.value if isinstance(n, ast.Expr) else None for n in node.body]
-            if all(isinstance(value, ast.Constant) for value in values):
-                yield node.lineno
+def empty_functions(tree: ast.Module) -> tuple[set[str], dict[str, tuple[int, int]]]:
+    """Return the names of functions that are not written yet, and {name: (line, line of the empty
+    one)} of those that are written, but followed by an empty function of the same name."""
+    stubs, written, hidden = set(), dict[str, int](), {}
+    inside = [
+        (f"{owner.name}.", owner.body) for owner in tree.body if isinstance(owner, ast.ClassDef)
+    ]
+    for prefix, nodes in [("", tree.body), *inside]:
+        for node in nodes:
+            if not isinstance(node, ast.FunctionDef):
+                continue
+            name = prefix + node.name
+            if all(map(is_empty, node.body)):
+                stubs.add(name)
+                if name in written:
+                    hidden[name] = written[name], node.lineno
+            else:
+                stubs.discard(name)
+                written[name] = node.lineno
+    return stubs, hidden
 
 
-def location(own: Any) -> tuple | None:
-    """Return a function's file and line, which tell two functions of the same name apart."""
-    code = getattr(own, "__code__", None)
-    return code and (code.co_filename, code.co_firstlineno)
+def is_empty(statement: ast.stmt) -> bool:
+    """Return whether it is a docstring, `...`, `pass` or `raise NotImplementedError`."""
+    if isinstance(statement, ast.Raise) and statement.exc:
+        return ast.unparse(statement.exc).startswith("NotImplementedError")
+    constant = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+    return constant or isinstance(statement, ast.Pass)
 
 
 # --- observe -------------------------------------------------------------------------------------
@@ -125,9 +166,12 @@ class Tape:
     """An observer's results. They are computed only when they are needed, and kept in `seen`.
     path: the reader's file, or None if the observer does not call the reader's functions."""
 
+    limited: Callable = contextlib.nullcontext  # the child limits the time of a result
+
     def __init__(self, part: Part, module: Any, seed: int = 0, path: str | None = None):
-        self.results, self.path = part.observe(module, seed), path
+        self.results, self.part, self.path = part.observe(module, seed), part, path
         self.seen: list[Seen] = []
+        self.by_label: dict[str, Seen] = {}
 
     def __iter__(self) -> Iterator[Seen]:
         for i in itertools.count():
@@ -135,48 +179,51 @@ class Tape:
                 return
             yield self.seen[i]
 
+    def find(self, label: str) -> Seen | None:
+        """Return the result with this label, or None."""
+        while label not in self.by_label and self.compute_next():
+            pass
+        return self.by_label.get(label)
+
     def compute_next(self) -> Seen | None:
         """Append the next result (it may be an error) to `seen`. Return it, or None at the end."""
         try:
-            with limited(SECONDS_PER_RESULT), np.errstate(all="ignore"):
+            with self.limited(self.path), np.errstate(all="ignore"):
                 seen = next(self.results, None)
-        except (Exception, SystemExit) as error:
+        except (Exception, SystemExit, KeyboardInterrupt) as error:
+            if isinstance(error, KeyboardInterrupt) and not self.lines(error):
+                raise  # the user pressed Ctrl-C
             seen = Seen("", error)
         if seen:
             failed = isinstance(seen.value, BaseException)
             value = self.raised(seen.value) if failed else copy.copy(seen.value)  # lists may change
-            self.seen.append(seen._replace(value=value))
+            seen = seen._replace(value=value)
+            self.seen.append(seen)
+            self.by_label.setdefault(seen.label, seen)
         return seen
 
     def raised(self, error):
+        text = f"{type(error).__name__}: {' '.join(str(error).split()):.200}"
+        return Raised("".join(c for c in text if c.isprintable()), self.lines(error))
+
+    def lines(self, error):
+        """Return the line of the reader's file that raised an error. If it belongs to a different
+        function than those checked, return the line that called it."""
         frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == self.path]
-        line = f"line {frames[-1].lineno}: {frames[-1].line}" if frames else ""
-        return Raised(f"{type(error).__name__}: {error}", line)
+        names = {name.rpartition(".")[2] for name in self.part.names + self.part.needs}
+        own = [frame for frame in frames if frame.name in names] or frames
+        if not own:
+            return ""
+        called = f", in {frames[-1].name}," if own[-1] is not frames[-1] else ""
+        return f"line {own[-1].lineno}: {own[-1].line}{called}"
 
 
-@contextlib.contextmanager
-def limited(seconds: float) -> Iterator[None]:
-    """Raise a TimeoutError after `seconds` of processor time, or 15 * `seconds` of real time."""
-    ended, end = threading.Event(), time.process_time() + seconds
-    latest = time.monotonic() + 15 * seconds
-
-    def is_late():
-        return time.process_time() > end or time.monotonic() > latest
-
-    def watch():
-        while not ended.wait(seconds / 10):
-            if is_late():
-                return interrupt_main()
-
-    threading.Thread(target=watch, daemon=True).start()
-    try:
-        yield
-    except KeyboardInterrupt as error:
-        if not is_late():
-            raise  # the user pressed Ctrl-C
-        raise TimeoutError("it never ends").with_traceback(error.__traceback__) from None
-    finally:
-        ended.set()
+@functools.cache
+def right_tape(part: Part) -> Tape:
+    """Return the right results, all of them computed."""
+    tape = Tape(part, build(part.source))
+    list(tape)
+    return tape
 
 
 def difference(mine: Tape, other: Tape, alike: Callable[[Seen, Seen], float]) -> tuple | None:
@@ -190,112 +237,115 @@ def difference(mine: Tape, other: Tape, alike: Callable[[Seen, Seen], float]) ->
 # --- judge ----------------------------------------------------------------------------------------
 
 
-def check(reader: Reader, step: Step, name: bool = True) -> Verdict:
-    """Check a step. name: whether to look for known mistakes and to name them. Right functions stay
-    in the reader's module, so that later steps use them."""
-    missing, wrong, n_right = [], [], 0
+def check(reader: Reader, step: Step, name: bool = True, begin: Callable = str) -> Verdict:
+    """Check a step. name: whether to look for known mistakes and to name them. begin: called with
+    each part before its check. Right functions stay in the reader's module, for later steps."""
+    missing, wrong, right = [], [], []
     for part in step.parts:
+        if wrong and {*part.names} & {*reader.wrong}:
+            continue  # an earlier part has found a mistake in these functions
         if absent := reader.absent(part, step.name):
             missing += absent
             continue
         reader.place(part)
-        if found := judge(part, reader.module, reader.path, reader.end if name else None):
-            wrong.append(found)
+        key = f"{step.name} {step.parts.index(part)}"
+        begin(key)
+        ended = reader.ended.get(key)
+        found = (None, ended) if ended else judge(part, reader.module, reader.path, name)
+        if found:
+            wrong.append((found[0], f"{found[1]} See {part.lesson}".strip()))
             reader.wrong |= dict.fromkeys(part.names, step.name)
             reader.place(part, build(part.source))
-        n_right += not found
+        else:
+            right.append(part)
     if wrong:
         names = " + ".join(name for name, _ in wrong if name) or None
-        says = " ".join([*dict.fromkeys(text for _, text in wrong), f"See {step.lesson}"])
+        titles = [part.title for part in right if part.title]
+        fine = f"{', '.join(titles)}: right." if titles else ""
+        says = " ".join(filter(None, [fine, *dict.fromkeys(text for _, text in wrong)]))
         return Verdict(step.name, "wrong", names, says)
     if missing:
-        rest = "; the rest is right" if n_right else ""
+        rest = "; the rest is right" if right else ""
         says = f"not yet: {', '.join(dict.fromkeys(missing))}{rest}"
         return Verdict(step.name, "missing", None, says)
     return Verdict(step.name, "done", None, "done")
 
 
 def judge(
-    part: Part, module: Any, path: str | None = None, end: float | None = 0.0
+    part: Part, module: Any, path: str | None = None, name: bool = True
 ) -> tuple[str | None, str] | None:
     """Return (the mistake's name or None, a message to the reader), or None if all is right.
 
-    path: the module's file. end: the time.process_time() at which the search for pairs of mistakes
-    stops. If it is None, no known mistakes are tried."""
-    mine, right = Tape(part, module, path=path), Tape(part, build(part.source))
+    path: the module's file. name: whether to look for a known mistake."""
+    mine, right = Tape(part, module, path=path), right_tape(part)
     differ = difference(mine, right, is_right)
     typed = wide(mine, right)
     if not differ:
         return ("float64", typed) if typed else None
-    a, b = differ
-    told = tell(a, b, [*zip(mine.seen, right.seen)][:-1])
+    told = tell(*differ)
     says = f"{told}. {typed}".strip()
     if told.endswith("is a return missing?"):
         return "no return", told
-    if end is not None and (found := named(part, mine, right, end)):
-        raised = a and isinstance(a.value, Raised)
-        these = "this is the error" if raised else "these are the numbers"
-        what = f"{these} {' and '.join(mistake.says for mistake in found)}"
-        return " + ".join(mistake.name for mistake in found), f"{part.names[0]}: {what}. ({says})"
+    if "unexpected keyword argument" in told:
+        return "argument", f"{told} The arguments have the names that the skeleton gives them."
+    if name and (found := named(part, mine, right)):
+        mistake, share = found
+        these = "these are the results" if share == 1 else "the first wrong results are those"
+        more = "" if share == 1 else "; something else is wrong, too"
+        return mistake.says, f"{part.names[0]}: {these} {mistake.says}{more}. ({says})"
     return "slow" if told.startswith("slow: ") else None, says
 
 
-def named(part: Part, mine: Tape, right: Tape, end: float) -> tuple:
-    """Return the one or two known mistakes that explain the results of `mine`, or ()."""
-    odd = {a.label for a in mine if not same(a, right, is_right) > RARE}
-    tapes = {m: Tape(part, build(m.source, (m,))) for m in part.mistakes}
-    scores = {mistake: fit(mine, tape, odd) for mistake, tape in tapes.items()}
-    best = max(scores, key=scores.__getitem__, default=None)
-    if best and scores[best]:
-        return (best,)
-    near = {mistake: nearness(mine, tape, odd) for mistake, tape in tapes.items()}
-    # Begin with the most promising pairs: those whose mistakes explain many results even alone.
-    every = itertools.combinations(part.mistakes, 2)
-    pairs = sorted(every, key=lambda pair: -near[pair[0]] - near[pair[1]])
-    numbers = odd - {a.label for a in mine if isinstance(a.value, Raised)}  # errors prove little
-    for pair in itertools.takewhile(lambda _: numbers and time.process_time() < end, pairs):
-        module = with_both(pair)
-        if module and fit(mine, Tape(part, module), numbers):
-            return pair
-    return ()
+def named(part: Part, mine: Tape, right: Tape) -> tuple[Mistake, float] | None:
+    """Return the known mistake that explains the results of `mine` best, and the share of the wrong
+    results that it explains, or None. Try all styles for mistakes, but only the first for slips."""
+    odd = [not (b := right.find(a.label)) or is_right(a, b) <= RARE for a in mine]
+    best, most, n_results = None, (NAMED, 0.0), 0
+    tried = itertools.product(part.mistakes, part.styles)
+    for mistake, style in itertools.chain(
+        tried, zip(part.slips(), itertools.cycle(part.styles[:1]))
+    ):
+        try:
+            other = Tape(part, build(part.source, mistake, style))
+        except SyntaxError:
+            continue
+        fits = fit(mine, odd, other, right, most[0])
+        if fits > most:
+            best, most = mistake, fits
+        n_results += sum(RANDOM if seen.kind == "~" else 1 for seen in other.seen)
+        if most[0] == 1 and most[1] > 0.01 or n_results > MOST_RESULTS:
+            break
+    return (best, most[0]) if best else None
 
 
-def with_both(pair: tuple) -> types.ModuleType | None:
-    """Return a module with both mistakes, or None if one module cannot contain both."""
-    if pair[0].source != pair[1].source:
-        return None
-    for wrong in pair, pair[::-1]:  # one mistake may remove text that the other one replaces
-        with contextlib.suppress(LookupError, SyntaxError):
-            return build(pair[0].source, wrong)
-    return None
-
-
-def same(a: Seen, other: Tape, alike: Callable[[Seen, Seen], float]) -> float:
-    """Find the result b in `other` with a's label. Return alike(a, b), or 0 if there is no b."""
-    b = next((b for b in other if b.label == a.label), None)
-    return alike(a, b) if b else 0.0
-
-
-def fit(mine: Tape, other: Tape, odd: set) -> float:
-    """Return a score from 0 to 1: how well `other` explains the results of `mine`. All of them must
-    match, and at least one must be wrong. But an error without a match only halves the score."""
-    probable, proof = 1.0, False
-    for a in mine:
-        alike = same(a, other, is_same)
-        if isinstance(a.value, Raised) and not alike:
-            probable /= 2
-        elif alike > RARE:
-            probable, proof = min(probable, alike), proof or a.label in odd
-        else:
-            return 0.0
-    return probable * proof
-
-
-def nearness(mine: Tape, other: Tape, odd: set) -> int:
-    """Count how many of the first 16 results of mine agree with other. Results in odd count ten
-    times. Stop before the first random sample, because samples take a long time."""
-    first = itertools.takewhile(lambda seen: seen.kind != "~", itertools.islice(mine, 16))
-    return sum(10 if a.label in odd else 1 for a in first if same(a, other, is_same) > RARE)
+def fit(mine: Tape, odd: list, other: Tape, right: Tape, least: float) -> tuple[float, float]:
+    """Return the share of the wrong results of `mine` that `other` explains, and how probable its
+    random results are. Only the first 7 wrong results count; the n-th has the weight 1 / 2^n. A
+    result that is wrong in `other` but right in `mine` is a wrong result that is not explained.
+    Return 0 if the share is below `least`, or if the results do not prove enough."""
+    explained, total, probable, n, proofs = 0.0, 0.0, 1.0, 0, 0.0
+    in_order = sorted(zip(mine, odd), key=lambda pair: pair[0].kind == "~" and not pair[1])
+    for i, (a, is_odd) in enumerate(in_order):  # right samples last, because they take long
+        if n == 7:
+            break
+        b, c = other.find(a.label), right.find(a.label)
+        if not is_odd and b and c and is_right(b, c) > RARE:
+            continue
+        n += 1
+        total += 0.5**n
+        alike = is_same(a, b) if is_odd and b else 0.0
+        if alike > RARE:
+            explained, probable = explained + 0.5**n, min(probable, alike)
+            proofs += weight(a)
+        elif is_odd and b and isinstance(a.value, Raised) and isinstance(b.value, Raised):
+            explained += 0.5 ** (n + 1)  # the same mistake may raise another error in another style
+        n_later = sum(is_odd for _, is_odd in in_order[i + 1 :])
+        rest = 0.5**n - 0.5 ** min(7, n + n_later)  # if all of these are explained
+        if (explained + rest) / (total + rest) < least:
+            break
+    share = explained / total
+    proved = proofs >= 1 or share == 1 and proofs >= 0.5
+    return (share, probable) if share >= least and proved else (0.0, 0.0)
 
 
 def wide(mine: Tape, right: Tape) -> str:

@@ -1,4 +1,4 @@
-"""Known mistakes. Each one replaces some text in the project's source."""
+"""Known mistakes. Each one is the project's source with some text replaced."""
 
 from __future__ import annotations  # compile() passes this on to each chunk of generate.py
 
@@ -13,52 +13,73 @@ ROOT = Path(__file__).parents[1]
 
 
 class Mistake(NamedTuple):
-    """The message to the reader is "these are the numbers", followed by `says`. changes: pairs
-    (old, new). In the source of `function`, each `old` is replaced with `new`."""
+    """The message to the reader is "these are the numbers", followed by `says`. code: the lines of
+    `function` with the mistake. project: a real project that had it, or ""."""
 
-    name: str
     says: str
     source: str
     function: str
-    changes: tuple
+    code: str
+    project: str = ""
 
 
 def mistakes(table: str) -> tuple[Mistake, ...]:
-    """Read a table of mistakes. "[FILE FUNCTION]" is the heading of a function's mistakes. Each has
-    a line "name: message", then its changes: "    old -> new", or "    => new" to replace the last
-    line of the function. "    -> new" and lines with 8 spaces continue the line above."""
-    found = []
-    table = re.sub(r"\n {7}(?= )|\n {3}(?= ->)", "", table.strip("\n"))
-    for entry in re.split(r"\n(?=\S)", table):
-        head, *lines = entry.split("\n    ")
-        if head.startswith("["):
-            source, function = head.strip("[]").split()
+    """Read a table of mistakes. "[FILE FUNCTION ...]" is a heading: the mistakes below it are made
+    in each of these functions that has the old text. A mistake is a message and its changes:
+    "    old -> new", or "    => new" to replace the last line of the function. "    -> new" and
+    lines with 8 spaces continue the line above. "    # ..." names a real project that had it."""
+    found, source, functions = [], "", [""]
+    for entry in re.split(r"\n(?=\S)", re.sub(r"\n {7}(?= )|\n {3}(?= ->)", "", table.strip("\n"))):
+        says, *lines = entry.split("\n    ")
+        if says.startswith("["):
+            source, *functions = says.strip("[]").split()
             continue
-        name, says = head.split(": ", 1)
-        pairs = (re.split(" ->|=>", line.replace(r"\n", "\n"), maxsplit=1) for line in lines)
-        changes = tuple((old, new.strip(" ")) for old, new in pairs)
-        found.append(Mistake(name, says, source, function, changes))
+        project = " ".join(line[2:] for line in lines if line.startswith("# "))
+        changes = [line for line in lines if not line.startswith("# ")]
+        made = [(name, changed(source, name, changes)) for name in functions]
+        if not any(code for _, code in made):
+            raise LookupError(f"{functions} of {source} have no {changes}")
+        found += [Mistake(says, source, name, code, project) for name, code in made if code]
     return tuple(found)
 
 
+def of(functions: str, found: tuple[Mistake, ...]) -> tuple[Mistake, ...]:
+    """Return those mistakes that are made in these functions."""
+    return tuple(mistake for mistake in found if mistake.function in functions.split())
+
+
+def changed(source: str, function: str, changes: list[str]) -> str:
+    """Return the lines of a function after the changes, or "" if a text to replace is not there."""
+    begin, end = body(source, function)
+    code = read(source)[begin:end]
+    for change in changes:
+        old, new = re.split(" ->|=>", change.replace(r"\n", "\n"), maxsplit=1)
+        old = old or code.splitlines()[-1].strip()
+        if old not in code:
+            return ""
+        code = code.replace(old, new.strip(" "))
+    return code
+
+
 @functools.cache
-def build(source: str, wrong: tuple = ()) -> types.ModuleType:
-    """Return a file of the project as a module. wrong: the mistakes to put into it."""
-    text = (ROOT / source).read_text("utf-8")
-    for mistake in wrong:
-        begin, end = body(text, mistake.function)
-        lines = text.splitlines(keepends=True)
-        code = "".join(lines[begin:end])
-        for old, new in mistake.changes:
-            old = old or code.splitlines()[-1].strip()
-            if old not in code:
-                raise LookupError(f"{mistake.function} has no {old!r}")
-            code = code.replace(old, new)
-        text = "".join([*lines[:begin], code, *lines[end:]])
+def build(source: str, wrong: Mistake | None = None, style: str = "") -> types.ModuleType:
+    """Return a file of the project as a module. wrong: the mistake to put into it."""
     module = types.ModuleType("ours")
-    for chunk in text.split("\n\n\n"):  # two empty lines separate functions and classes
+    for chunk in text_of(source, wrong, style).split("\n\n\n"):  # they separate functions
         exec(compiled(chunk), vars(module))
     return module
+
+
+def text_of(source: str, wrong: Mistake | None = None, style: str = "") -> str:
+    """Return the text of a file, with a mistake. style: lines such as 'JOINS = True', which replace
+    those that set the same names."""
+    text = read(source)
+    if wrong and wrong.source == source:
+        begin, end = body(source, wrong.function)
+        text = text[:begin] + wrong.code + text[end:]
+    for line in style.splitlines():
+        text = re.sub(rf"^{line.partition(' = ')[0]} = .*", line, text, flags=re.M)
+    return text
 
 
 @functools.cache
@@ -68,11 +89,36 @@ def compiled(chunk: str) -> types.CodeType:
 
 
 @functools.cache
-def body(text: str, function: str) -> tuple[int, int]:
-    """Return (begin, end): lines[begin:end] is the body of "function" or "Class.method"."""
-    node: Any = ast.parse(text)
+def read(source: str) -> str:
+    return (ROOT / source).read_text("utf-8")
+
+
+@functools.cache
+def body(source: str, function: str) -> tuple[int, int]:
+    """Return (begin, end): read(source)[begin:end] are the lines of "function" or "Class.method",
+    or of a whole class, without the docstring."""
+    node = find_node(source, function)
+    first = node.body[ast.get_docstring(node) is not None]
+    starts = line_starts(source)
+    return starts[first.lineno - 1], starts[node.end_lineno]
+
+
+@functools.cache
+def find_node(source: str, function: str) -> Any:
+    node: Any = parsed(source)
     for name in function.split("."):
         inside = (n for n in ast.walk(node) if isinstance(n, ast.FunctionDef | ast.ClassDef))
         node = next(n for n in inside if n.name == name)
-    first = node.body[ast.get_docstring(node) is not None]
-    return first.lineno - 1, node.end_lineno
+    return node
+
+
+@functools.cache
+def parsed(source: str) -> ast.Module:
+    return ast.parse(read(source))
+
+
+@functools.cache
+def line_starts(source: str) -> list[int]:
+    """Return where each line begins: line n begins at [n - 1]. The sources are ASCII."""
+    lines = read(source).splitlines(keepends=True)
+    return [sum(map(len, lines[:n])) for n in range(len(lines) + 1)]

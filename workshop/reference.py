@@ -1,7 +1,14 @@
-"""Solutions for those steps whose functions look different in the project itself."""
+"""Right solutions in the skeleton's form, for functions that look different in the project itself.
+
+Readers differ in how a cache counts and stores its tokens, and a mistake then has other results. So
+known mistakes of a cache are tried in several styles, which the three constants describe.
+"""
+
+import math  # noqa: F401, known mistakes use it
 
 import numpy as np
 
+import gpt2
 from generate import advance, cached  # noqa: F401, the last step runs all these functions
 from gpt2 import (  # noqa: F401
     attention,
@@ -17,68 +24,88 @@ from gpt2 import (  # noqa: F401
 )
 from samplers import draw
 from speculative import verify
-from workshop import model as ours
-from workshop.model import self_attention  # noqa: F401
 
-# --- pairs ----------------------------------------------------------------------------------------
-
-
-def merge(symbols, pair):
-    merged, i = [], 0
-    while i < len(symbols):
-        both = tuple(symbols[i : i + 2]) == tuple(pair)
-        merged.append(pair[0] + pair[1] if both else symbols[i])
-        i += 2 if both else 1
-    return merged
+COUNTED_BY = "extend"  # or "append", in the last block, or "model", after the last block
+JOINS = False  # whether new keys are joined to the old ones; otherwise they are put into slots
+CLEARS = False  # whether `cut` sets the slots that it frees to 0
 
 
-def encode(word, merges, vocab):
-    symbols = [bytes([byte]) for byte in word.encode("utf-8")]
-    ranks = {pair: rank for rank, pair in enumerate(merges)}
-    while True:
-        pairs = [pair for pair in zip(symbols, symbols[1:]) if pair in ranks]
-        if not pairs:
-            break
-        symbols = merge(symbols, min(pairs, key=ranks.__getitem__))
-    return [vocab[symbol] for symbol in symbols]
+# --- block, model, keys ---------------------------------------------------------------------------
 
 
-# --- keys: one array of keys and one array of values for each block -------------------------------
+class GPT2(gpt2.GPT2):
+    def __call__(self, ids, cache=None, last=None):  # [..., n_new] -> [..., n_new, n_vocab]
+        ids = np.asarray(ids)
+        n_new = ids.shape[-1]
+        positions = np.arange(n_new) if cache is None else cache.extend(n_new)
+        mask = causal_mask(positions)
+        x = self.params["wte"][ids] + self.params["wpe"][positions]  # [..., n_new, n_embd]
+        for layer, block in enumerate(self.params["blocks"]):
+            x = self.block(x, **block, mask=mask, cache=cache, layer=layer)
+        if COUNTED_BY == "model" and cache is not None:
+            cache.length = cache.length + n_new  # count them
+        x = x if last is None else x[..., -last:, :]
+        x = layer_norm(x, **self.params["ln_f"], eps=self.eps)
+        return linear(x, self.params.get("lm_head", self.params["wte"]))
+
+    def block(self, x, ln_1, attn, ln_2, mlp, mask, cache=None, layer=0):
+        h = layer_norm(x, **ln_1, eps=self.eps)
+        x = x + self_attention(h, **attn, n_head=self.n_head, mask=mask, cache=cache, layer=layer)
+        h = layer_norm(x, **ln_2, eps=self.eps)
+        return x + feed_forward(h, **mlp, activation=self.activation)
+
+    def new_cache(self, *batch):
+        d_head = self.n_embd // self.n_head
+        return Cache(len(self.params["blocks"]), batch, self.n_head, self.n_ctx, d_head)
+
+
+def self_attention(x, c_attn, c_proj, n_head, mask, cache=None, layer=0):
+    qkv = np.split(linear(x, **c_attn), 3, axis=-1)  # 3 x [..., n_new, n_embd]
+    q, k, v = (split_heads(part, n_head) for part in qkv)  # 3 x [..., n_head, n_new, d_head]
+    if cache is not None:
+        k, v = cache.append(layer, k, v)  # 2 x [..., n_head, n_all, d_head]
+    return linear(merge_heads(attention(q, k, v, mask)), **c_proj)
 
 
 class Cache:
     def __init__(self, n_layer, batch, n_head, n_ctx, d_head):
         self.n_ctx, self.length = n_ctx, 0
-        self.keys: list = [None] * n_layer
-        self.values: list = [None] * n_layer
+        shape = (*batch, n_head, 0 if JOINS else n_ctx, d_head)
+        self.kv = [[np.zeros(shape, np.float32) for _ in range(2)] for _ in range(n_layer)]
 
     def extend(self, n_new):
-        if self.length + n_new > self.n_ctx:
-            raise ValueError("too many tokens")
-        self.length += n_new
-        return np.arange(self.length - n_new, self.length)
+        old = self.length
+        if old + n_new > self.n_ctx:
+            raise ValueError(f"{old + n_new} tokens do not fit the context of {self.n_ctx}")
+        if COUNTED_BY == "extend":
+            self.length = old + n_new  # count them
+        return np.arange(old, old + n_new)
 
     def append(self, layer, k, v):
-        if self.keys[layer] is not None:
-            k = np.concatenate([self.keys[layer], k], axis=-2)
-            v = np.concatenate([self.values[layer], v], axis=-2)
-        self.keys[layer], self.values[layer] = k, v
-        return k, v
+        n_new = k.shape[-2]
+        start = self.length - n_new if COUNTED_BY == "extend" else self.length
+        stop = start + n_new
+        kept = self.kv[layer]  # [keys, values]
+        if JOINS:
+            pairs = zip(kept, (k, v)) if kept[0].size else ()
+            both = [np.concatenate([old, new], axis=-2) for old, new in pairs] or [k, v]
+            self.kv[layer] = both
+        else:
+            for slots, new in zip(kept, (k, v)):
+                slots[..., start:stop, :] = new
+            both = [slots[..., :stop, :] for slots in kept]
+        if COUNTED_BY == "append" and layer == len(self.kv) - 1:
+            self.length = start + n_new  # count them
+        return both
 
     def cut(self, length):
         if length < self.length:
             self.length = length
-            self.keys = [k[..., :length, :] for k in self.keys]
-            self.values = [v[..., :length, :] for v in self.values]
+            if JOINS:
+                self.kv = [[one[..., :length, :] for one in both] for both in self.kv]
 
-
-class GPT2(ours.GPT2):
-    def block(self, x, ln_1, attn, ln_2, mlp, mask, cache, layer):
-        return super().block(x, ln_1, attn, ln_2, mlp, mask=mask, cache=cache, layer=layer)
-
-    def new_cache(self, *batch):
-        d_head = self.n_embd // self.n_head
-        return Cache(len(self.params["blocks"]), batch, self.n_head, self.n_ctx, d_head)
+    def select(self, rows):
+        self.kv = [[one[rows] for one in both] for both in self.kv]
 
 
 # --- rows -----------------------------------------------------------------------------------------
@@ -90,20 +117,27 @@ class Rows:
         self.kv = np.zeros((2, n_layer, n_rows, n_head, n_ctx, d_head), np.float32)
 
     def extend(self, n_new):
-        self.positions = self.lengths[:, None] + np.arange(n_new)
-        self.lengths = self.lengths + n_new
-        return self.positions
+        old = self.lengths[:, None]
+        if COUNTED_BY == "extend":
+            self.lengths = self.lengths + n_new  # count them
+        return old + np.arange(n_new)
 
     def append(self, layer, k, v):
-        n_all, rows = self.positions.max() + 1, np.arange(len(self.lengths))[:, None]
+        rows, n_new = np.arange(len(k))[:, None], k.shape[2]
+        start = self.lengths - n_new if COUNTED_BY == "extend" else self.lengths
+        slots = start[:, None] + np.arange(n_new)  # [n_rows, n_new]
+        n_all = slots.max() + 1
         for kept, new in zip(self.kv[:, layer], (k, v)):
-            kept[rows, :, self.positions] = new.swapaxes(1, 2)
+            kept[rows, :, slots] = new.swapaxes(1, 2)
+        if COUNTED_BY == "append" and layer == self.kv.shape[1] - 1:
+            self.lengths = self.lengths + n_new  # count them
         return self.kv[:, layer, :, :, :n_all]
 
     def cut(self, lengths):
         self.lengths = np.minimum(self.lengths, lengths)
-        for row, length in enumerate(self.lengths):
-            self.kv[:, :, row, :, length:] = 0
+        if CLEARS:
+            for row, length in enumerate(self.lengths):
+                self.kv[:, :, row, :, length:] = 0
 
 
 def prefill(model, prompts, cache):
@@ -112,6 +146,33 @@ def prefill(model, prompts, cache):
     logits = model(ids, cache)
     cache.cut(lengths)
     return logits[np.arange(len(prompts)), lengths - 1]
+
+
+# --- pairs ----------------------------------------------------------------------------------------
+
+
+def merge(symbols, pair):
+    merged, skip = [], False
+    for i in range(len(symbols)):
+        if skip:
+            skip = False
+        elif tuple(symbols[i : i + 2]) == tuple(pair):
+            merged.append(pair[0] + pair[1])
+            skip = True
+        else:
+            merged.append(symbols[i])
+    return merged
+
+
+def encode(word, merges, vocab):
+    symbols = [bytes([byte]) for byte in word.encode("utf-8")]
+    ranks = {pair: rank for rank, pair in enumerate(merges)}
+    for _ in symbols[1:]:  # at most so many merges
+        pairs = [pair for pair in zip(symbols, symbols[1:]) if pair in ranks]
+        if not pairs:
+            break
+        symbols = merge(symbols, min(pairs, key=ranks.__getitem__))
+    return [vocab[symbol] for symbol in symbols]
 
 
 # --- speculation ----------------------------------------------------------------------------------
@@ -124,9 +185,8 @@ class DraftModel:
 
     def propose(self, ids, n):
         drafts, qs = [], []
-        kept = 0
-        while kept < min(len(self.seen), len(ids) - 1) and self.seen[kept] == ids[kept]:
-            kept += 1
+        same = [a == b for a, b in zip(self.seen, ids[:-1])]
+        kept = [*same, False].index(False)
         self.cache.cut(kept)
         new = ids[kept:]
         for _ in range(n):

@@ -79,7 +79,8 @@ def merge_heads(x):  # [..., n_head, n, d_head] -> [..., n, n_head * d_head]
 
 
 # === 6. block =====================================================================================
-# A weight matrix and its bias are one dict {"w": ..., "b": ...}, so call linear(x, **c_attn).
+# A weight matrix and its bias are one dict {"w": ..., "b": ...}, so call linear(x, **c_attn). Only
+# params["wte"], params["wpe"] and params["lm_head"] are plain arrays, without a bias.
 # Ignore `cache` and `layer` until step 11 ("keys").
 
 
@@ -124,7 +125,8 @@ class GPT2:
         Add the rows of params["wte"] for the ids and the rows of params["wpe"] for the positions.
         Apply each block of params["blocks"] with the causal mask, then layer_norm with
         params["ln_f"], then linear with params["lm_head"], or params["wte"] if there is no lm_head.
-        last: None for all logits, or a number n for the logits of only the last n positions.
+        last: None for all logits, or a number n for those of the last n positions; then compute no
+        others.
         Step 11: if there is a cache, `positions = cache.extend(n_new)`.
         """
         ...
@@ -135,21 +137,7 @@ class GPT2:
         return Cache(len(self.params["blocks"]), batch, self.n_head, self.n_ctx, d_head)
 
 
-# === 8. naive =====================================================================================
-
-
-def naive(model, sequence):
-    """Yield tokens until sequence.running is False. Run the model on the whole text for each token.
-
-    sequence.ids: the text so far, a list. Pass the logits of its last position to the sampler:
-    sequence.sampler(logits [n_vocab], ids) -> probabilities [n_vocab]. Then
-    draw(probabilities, sequence.rng) -> token; you write draw in the next step.
-    Add each token to the text with sequence.append(token) before you yield it.
-    """
-    ...
-
-
-# === 9. draw ======================================================================================
+# === 8. draw ======================================================================================
 
 
 def draw(probs, rng):  # [n_vocab], numpy.random.Generator -> int
@@ -176,6 +164,27 @@ def top_p(p):
     ...
 
 
+# === 9. naive =====================================================================================
+# A loop gets a `sequence`, the text that grows:
+#
+#     sequence.ids             the text so far, a list of ids; do not change it yourself
+#     sequence.append(token)   adds a token to the text, ends the text if it must end, and returns
+#                              the token
+#     sequence.running         whether the text still grows
+#     sequence.n_left          how many more tokens may follow at most
+#     sequence.sampler         sampler(logits [n_vocab], ids so far) -> probabilities [n_vocab]
+#     sequence.rng             the random generator of this text
+
+
+def naive(model, sequence):
+    """Yield tokens until sequence.running is False. Run the model on the whole text for each token.
+
+    Give the logits of the last position to the sampler, and draw a token from its probabilities.
+    Add each token to the text with sequence.append before you yield it.
+    """
+    ...
+
+
 # === 10. pairs ====================================================================================
 
 
@@ -198,16 +207,17 @@ def encode(word, merges, vocab):  # str, list of pairs, {bytes: id} -> list of i
 
 # === 11. keys =====================================================================================
 # A cache stores the keys and values of earlier tokens, so that the model runs only on new tokens.
-# First write self_attention, GPT2.block and GPT2.__call__, because they use the cache. Then write
-# extend and append for one new token at a time. Call append in self_attention and extend in
-# __call__. Then make both work for several new tokens after earlier tokens. Write cut last.
+# First let self_attention, GPT2.block and GPT2.__call__ use it: call append in self_attention, and
+# extend in __call__. Then write extend and append for one new token at a time, then for several
+# new tokens after earlier tokens, and then cut. The workshop checks these three one by one.
 
 
 class Cache:
     """The keys and values of all tokens so far, for each block.
 
-    In each pass, the model calls extend once, then append once for each block. Either method may
-    update self.length. After the pass, self.length must include the new tokens.
+    In each pass, the model calls extend once, then append once for each block. After the pass,
+    self.length must include the new tokens. You may count them in extend, in the last block's
+    append, or at the end of GPT2.__call__, but only once.
     """
 
     def __init__(self, n_layer, batch, n_head, n_ctx, d_head):
@@ -228,6 +238,10 @@ class Cache:
 
     def cut(self, length):
         """Forget the tokens from position `length` on. Do nothing if there are no such tokens."""
+        ...
+
+    def select(self, rows):  # list of row numbers
+        """Step 16: keep only these rows of the batch, in this order. A row may be repeated."""
         ...
 
 
@@ -251,7 +265,7 @@ def cached(model, sequence, cache=None):
     ...
 
 
-# === 13. rows =====================================================================================
+# === 13. rows (no later step needs it) ============================================================
 # Each row is a text; the texts differ in length. Slot i of a row is for the token at position i.
 # Your causal mask hides the unused slots of shorter rows, because it treats them as later keys.
 
@@ -348,6 +362,8 @@ def speculative(model, sequence, drafter, gamma=4):
 
 
 # === 16. beam =====================================================================================
+# First write Cache.select, so that beam_search runs on your own GPT2: select([0, 0, 1]) keeps
+# row 0, row 0 again, and row 1.
 
 
 def beam_search(model, prompt, n, width=4, length_penalty=1.0):
@@ -360,7 +376,11 @@ def beam_search(model, prompt, n, width=4, length_penalty=1.0):
     the next beams. In the last step, the best `width` candidates are finished.
     score = log P / (number of new tokens) ** length_penalty; rank the finished texts by score.
     Run the model only on each beam's new token, with cache = model.new_cache(1), which has one row.
-    cache.select([0, 0, 1]) replaces the cache's rows with row 0, row 0 again, and row 1.
+    After each step, cache.select gives each beam the row of the beam that it continues.
+
+    Of six candidates with width=2, best first, let a, d and f end with a stop id:
+
+        a finished   b beam   c beam   d dropped: not among the best 2   e dropped   f dropped
     """
     ...
 

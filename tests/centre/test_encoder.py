@@ -259,20 +259,20 @@ def write(folder, tokenizer):
 
 
 @pytest.mark.parametrize(
-    "name, damage",
+    "name, damage, words",
     [
-        ("vocab.json", lambda text: text[:-9]),
-        ("vocab.json", lambda text: text.replace(": 7,", ": 8,")),  # two tokens have the same id
-        ("vocab.json", lambda text: text.replace('"hell"', '"hall"')),
-        ("merges.txt", lambda text: text[: text.index("\nĠ hello")]),  # cut after a whole line
-        ("merges.txt", lambda text: text.replace("he ll\n", "hel l\n")),  # no merge makes "hel"
-        ("merges.txt", lambda text: text.replace("h e\n", "he\n")),  # not a pair
+        ("vocab.json", lambda text: text[:-9], "vocab.json is damaged"),
+        ("vocab.json", lambda text: text.replace(": 7,", ": 8,"), "ids are not 0 to"),
+        ("vocab.json", lambda text: text.replace('"hell"', '"hall"'), "no id, such as 'hell'"),
+        ("merges.txt", lambda text: text[: text.index("\nĠ hello")], "makes 'Ġhello'"),
+        ("merges.txt", lambda text: text.replace("he ll\n", "hel l\n"), "such as 'hel'"),
+        ("merges.txt", lambda text: text.replace("h e\n", "he\n"), r"\('he',\) is not a pair"),
     ],
 )
-def test_damaged_files_are_refused(tmp_path, name, damage):
+def test_damaged_files_are_refused(tmp_path, name, damage, words):
     write(tmp_path, TINY)
     text = (tmp_path / name).read_text(encoding="utf-8")
     assert damage(text) != text
     (tmp_path / name).write_text(damage(text), encoding="utf-8")
-    with pytest.raises((ValueError, UserError)):
+    with pytest.raises((ValueError, UserError), match=words):
         read_gpt2_tokenizer(tmp_path)

@@ -90,6 +90,7 @@ def test_the_film_moves_and_its_first_frame_is_the_still():
     assert not np.array_equal(first, np.asarray(film.convert("RGB")))
 
 
+@pytest.mark.slow
 def test_the_reader_s_own_text_is_plotted_for_any_model(monkeypatch):
     _, llama = utils.load("stories-llama")
     llama = copy.copy(llama)

@@ -3,11 +3,13 @@ saved notebooks, their links, the teacher's sheets and the badges are in order."
 
 import ast
 import html
+import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import nbformat
@@ -102,12 +104,24 @@ def exercises(notebook):
     return found
 
 
-def test_the_class_edition_runs_and_its_exercises_can_be_solved(path, class_edition, monkeypatch):
-    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")  # threads that share a core are slow
+@pytest.fixture(scope="module")
+def runs(request, class_edition):
+    """Run the notebooks of all selected tests, two at a time: a notebook uses one core. Return
+    {path: the future of its run}."""
+    chosen = [item for item in request.session.items if "runs" in item.fixturenames]
+    paths = [item.callspec.params["path"] for item in chosen]
+    pool = ThreadPoolExecutor(2)
+    yield {path: pool.submit(run, path, class_edition) for path in paths}
+    pool.shutdown(cancel_futures=True)
+
+
+def run(path, class_edition):
+    """Run a notebook from top to bottom, then solve its exercises."""
     notebook = nbformat.read(class_edition / path.name, as_version=4)
     assert not any(cell.outputs for cell in code(notebook))
     client = NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(FOLDER)}})
-    with client.setup_kernel():
+    one_thread = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
+    with client.setup_kernel(env=one_thread, stderr=subprocess.DEVNULL):
         for place, cell in enumerate(notebook.cells):
             if edition.tagged(cell, "ours"):  # uncomment our solution
                 cell.source = cell.source.removeprefix("# If you give up: ")
@@ -120,6 +134,10 @@ def test_the_class_edition_runs_and_its_exercises_can_be_solved(path, class_edit
             client.execute_cell(notebook.cells[place], place)
             client.execute_cell(notebook.cells[check], check)
             assert printed(notebook.cells[check]) == "solved\n"
+
+
+def test_the_class_edition_runs_and_its_exercises_can_be_solved(path, runs):
+    runs[path].result()
 
 
 def own(notebook):  # -> the code cells, except those that edition.py added

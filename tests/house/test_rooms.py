@@ -28,7 +28,7 @@ FLOORS = [  # the lowest level first; utils imports loading, so it has a higher 
     ["notebooks", "training", "benchmarks"],
     ["tests"],
 ]
-SCRIPTS = "notebooks", "training", "benchmarks"  # their files import each other by bare names
+SCRIPTS = "notebooks", "benchmarks"  # their files import each other by bare names
 LEVEL = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
 FILES = sorted(
     path.relative_to(HOUSE).with_suffix("")

@@ -1,6 +1,5 @@
 """The benchmark runs with a small model, other libraries compute the same logits, and the report
-compares tokenwise with the faster variant of transformers. The measured times do not matter
-here."""
+has a column for each machine. The measured times do not matter here."""
 
 import json
 import math
@@ -22,20 +21,25 @@ def numbers(results):
 
 
 @pytest.mark.slow
-def test_the_benchmark_measures_writes_and_plots(tmp_path, monkeypatch, capsys):
+def test_the_benchmark_measures_and_writes(tmp_path, monkeypatch, capsys):
     shutil.copytree(STORIES, tmp_path / "checkpoints" / "124M")
-    monkeypatch.setattr(benchmark, "MEASURES", {"124M": ["start", "speeds"]})
+    (tmp_path / "results.json").write_text(json.dumps({"another machine": RUN}))
+    monkeypatch.setattr(benchmark, "MEASURES", {"124M": "speeds"})
+    monkeypatch.setattr(benchmark, "PROMPTS", [10])
     monkeypatch.setattr(contender, "installed", lambda: ["tokenwise"])
-    words = ["--rounds", "1", "--repeats", "1", "--threads", "1", "--folder", str(tmp_path)]
+    words = ["--repeats", "1", "--threads", "1", "--machine", "mine", "--folder", str(tmp_path)]
     monkeypatch.setattr(sys, "argv", ["benchmark", *words])
     benchmark.main()
     results = json.loads((tmp_path / "results.json").read_text())
-    assert results.pop("setting")["threads"] == 1
-    assert all(math.isfinite(number) and number > 0 for number in numbers(results))
-    assert results["124M"]["tokenwise"].keys() > contender.PASSES.keys()
-    assert (tmp_path / "methods.png").read_bytes().startswith(b"\x89PNG")
+    assert results["another machine"] == RUN
+    assert results["mine"]["threads"] == 1 and results["mine"]["rounds"] == 3
+    found = results["mine"]["measures"]
+    assert found["124M"]["tokenwise"].keys() == contender.PASSES.keys()
+    assert len(found) == 3
+    for least, median, greatest in numbers(found):
+        assert 0 < least <= median <= greatest < math.inf
     told = capsys.readouterr().out
-    for measured in ("decode at 900", "naive", "replay 0.8", "verifying"):
+    for measured in ("decode at 900", "wavefront 512", "naive", "peak memory", "another machine"):
         assert measured in told
 
 
@@ -50,12 +54,24 @@ def test_other_libraries_compute_our_logits(name, tmp_path):
     contender.agrees(name, tmp_path / "stories", 1)
 
 
-def test_the_report_compares_with_the_better_transformers():
-    names = {
-        "tokenwise": {"decode at 64": 0.02, "start to first token": 0.5},
-        "transformers a": {"decode at 64": 0.04, "start to first token": 4.0},
-        "transformers b": {"decode at 64": 0.05, "start to first token": 2.0},
-    }
-    _, decode, start = benchmark.comparison("124M", names)
-    assert decode.split()[-1] == "2.00"  # 2.00 times the tokens/s of the faster transformers
-    assert start.split()[-1] == "0.25"  # 0.25 times the seconds of the faster transformers
+RUN = {
+    "date": "2026-01-02",
+    "measures": {
+        "124M": {
+            "tokenwise": {"decode at 64": [0.01, 0.02, 0.04]},
+            "transformers": {"decode at 64": [0.05, 0.05, 0.05]},
+        },
+        "command": {
+            "tokenwise": {"peak memory": [1e6, 2e6, 2e6]},
+            "transformers": {"peak memory": [3e6, 3e6, 3e6]},
+        },
+    },
+}
+
+
+def test_the_tables_have_a_column_for_each_machine():
+    lines = "\n".join(benchmark.report({"one": RUN, "two": RUN})).splitlines()
+    assert lines[:2] == ["one: date 2026-01-02", "  least / greatest: median 0.75, lowest 0.25"]
+    step, memory = "50.0 tok/s (transformers 2.50)", "2.0 MB (transformers 1.50)"
+    assert "| 124M | one | two |" in lines and f"| decode at 64 | {step} | {step} |" in lines
+    assert f"| peak memory | {memory} | {memory} |" in lines

@@ -19,13 +19,35 @@ def test_a_document_begins_at_each_line_that_matches(tmp_path, opening):
 
 
 def test_a_document_that_is_held_out_or_repeated_is_dropped():
-    assert without_overlap(["One day.", "A cat!", "one day"], ["The end. A cat."]) == ["One day."]
+    documents = ["One day.", "A cat!", "one day", "Ann"]
+    assert without_overlap(documents, ["a cat", "Anna"]) == ["One day.", "Ann"]
+
+
+@pytest.mark.parametrize("place", [0, 200])
+def test_a_long_document_is_dropped_if_a_part_is_held_out(place):
+    words = [f"w{i * i}" for i in range(100)]
+    long = " ".join(words)
+    assert without_overlap([long, "One day."], ["Here " + long[place : place + 200]]) == [
+        "One day."
+    ]
+    assert without_overlap([long], [long[120:200]]) == [long]
+
+
+@pytest.mark.parametrize("bad", ["no.txt", "latin.txt", "("])
+def test_what_cannot_be_read_is_one_line(tmp_path, bad):
+    (tmp_path / "latin.txt").write_bytes(b"caf\xe9")
+    (tmp_path / "book.txt").write_bytes(b"\xef\xbb\xbfA caf\xc3\xa9")
+    assert read_documents([tmp_path / "book.txt"]) == ["A café"]  # without its byte order mark
+    paths = [tmp_path / name for name in ("book.txt", bad) if name != "("]
+    with pytest.raises(SystemExit) as error:
+        read_documents(paths, bad)
+    assert bad in error.value.code and "\n" not in error.value.code
 
 
 def run(program, *words):
     """Run a program of training/ in its own process, and return what it prints."""
-    command = [sys.executable, HOUSE / "training" / program, *words]
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
+    command = [sys.executable, "-m", f"training.{program}", *map(str, words)]
+    done = subprocess.run(command, cwd=HOUSE, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -36,11 +58,10 @@ def test_the_programs_train_a_model_that_knows_its_text_by_heart(architecture, t
     pytest.importorskip("torch", reason="NOT RUN: pip install -r training/requirements.txt")
     texts = [f"The {a} saw a {b} and a {c}." for a in "xyzw" for b in "pqrst" for c in "klm"]
     (tmp_path / "text.txt").write_text("<|endoftext|>".join(texts), encoding="utf-8")
-    run("train_bpe.py", tmp_path, tmp_path / "text.txt", "--merges", 6)
-    assert (tmp_path / "merges.txt").read_text("utf-8").split("\n")[1] == "Ġ a"  # the most common
     sizes = ["--n-embd", 32, "--n-head", 2, "--n-layer", 1, "--n-ctx", 32, "--n-inner", 64]
     how = ["--architecture", architecture, "--epochs", 20, "--batch", 256, "--dropout", 0]
     how += ["--muon-lr", 0.1, "--adam-lr", 0.02]
-    run("train_lm.py", tmp_path, tmp_path / "text.txt", *sizes, *how)
-    bits = float(run("evaluate.py", tmp_path, tmp_path / "text.txt").split()[0])
+    run("train_lm", tmp_path, tmp_path / "text.txt", "--merges", 6, *sizes, *how)
+    assert (tmp_path / "merges.txt").read_text("utf-8").split("\n")[1] == "Ġ a"  # the most common
+    bits = float(run("evaluate", tmp_path, tmp_path / "text.txt").split()[0])
     assert 0 < bits < 0.4  # what is random takes log2(4 * 5 * 3) bits of 22 bytes: 0.27

@@ -85,6 +85,7 @@ def test_a_model_is_downloaded_once_into_hugging_face_s_cache(start, made, tmp_p
     assert {path.name for path in snapshot.iterdir()} == wanted | {"config.json"}
 
 
+@pytest.mark.slow
 def test_a_cache_that_another_tool_filled_is_completed_or_called_incomplete(start, made, tmp_path):
     """The hub has no tokenizer_config.json, which only a request can tell. Then it is known."""
     with hub("o/n", made) as server:
@@ -100,6 +101,7 @@ def test_a_cache_that_another_tool_filled_is_completed_or_called_incomplete(star
         assert start.err == ""
 
 
+@pytest.mark.slow
 def test_the_shards_are_those_that_the_index_names_and_a_lost_one_is_named(start, tmp_path):
     with hub("o/n", copied("plain", tmp_path)) as server:
         assert start(server.url)[0] == 259
@@ -129,6 +131,7 @@ def test_without_a_network_there_is_one_line(start):
     assert re.fullmatch(line, message) and len(message) < 300
 
 
+@pytest.mark.slow
 def test_one_interrupt_ends_a_download(made, tmp_path):
     more = {"HF_HUB_CACHE": str(tmp_path), "HF_HUB_OFFLINE": "0"}
     sent, end = threading.Event(), threading.Event()

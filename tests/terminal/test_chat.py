@@ -40,7 +40,7 @@ TOKENS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 def write_chat(folder, n_special=0, **config):
     """Write a model that generates letters, with ChatML's tokens and template. n_special: how many
     of the tokens its tokenizer puts before each text."""
-    write_letters(folder, n_vocab=261, n_ctx=160, generation_config={"eos_token_id": 260})
+    write_letters(folder, n_vocab=261, n_ctx=160)
     vocab = json.loads((folder / "vocab.json").read_text())
     del vocab["<|endoftext|>"]
     flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
@@ -80,6 +80,7 @@ def test_a_conversation_has_the_template_s_text(tmp_path, bos):
     ids = chat.ask("And?")
     assert ids == tokenizer.library.encode(bos + TURNS, add_special_tokens=False).ids
     assert ids[: len(first)] == first and ids.count(258) == len(bos) / 13
+    assert chat.stop_ids == (260,)
 
 
 def test_special_tokens_that_a_user_types_remain_text(folder):
@@ -106,20 +107,22 @@ def test_a_template_may_be_a_file_or_one_of_several(folder, tmp_path):
 
 
 def test_a_template_finds_what_transformers_offers(tmp_path):
-    """SmolLM3's template needs the first two."""
+    """SmolLM3's template needs the first two. tojson does not escape < as HTML does."""
     template = """{{ strftime_now("%Y") }}
-    {%- for message in messages %}{%- generation %}{% set x = 1 %}{{ message.content }}
+    {%- for message in messages %}{%- generation %}{% set x = 1 %}{{ message|tojson }}
     {%- endgeneration %}{% endfor %}{{ x }}|{{ pad_token }}
     {%- if tools is none and documents is none and bos_token is not defined %}|ok{% endif %}"""
     write_chat(tmp_path, chat_template=template, pad_token={"content": "<p>"})
     tokenizer, _ = utils.load(tmp_path)
     found = tokenizer.decode(Conversation(tokenizer, tmp_path).ask("a<b> é"))
-    assert found == f"{date.today().year}a<b> é|<p>|ok"
+    assert found == f'{date.today().year}{{"role": "user", "content": "a<b> é"}}|<p>|ok'
 
 
 @pytest.mark.parametrize(
     ("config", "says"),
     [
+        ({"chat_template": [{"template": "x"}]}, "is damaged: .*; fetch it again"),
+        ({"eos_token": ["x"]}, "is damaged: .*; fetch it again"),
         ({"chat_template": "{{ raise_exception('Only users!') }}"}, "Only users"),
         ({"chat_template": "{{ ''.__class__.__mro__[1].__subclasses__() }}"}, "unsafe"),
         ({"chat_template": "{% for message in messages %}"}, "end of template"),

@@ -1,6 +1,7 @@
 """Options, what a checkpoint's generation_config.json sets, and mistakes on the command line."""
 
 import json
+import math
 import re
 
 import pytest
@@ -82,6 +83,15 @@ def test_a_checkpoint_says_when_beam_search_stops(console, tmp_path, early):
     [row] = console.json("the cat", model=folder)
     assert len(row["ids"]) == {False: 39, True: 23, "never": 43}[early]
     assert row["ids"] == [token for token in found.ids if token != 72]
+
+
+@pytest.mark.parametrize(
+    "config", [{"top_k": "x"}, {"length_penalty": math.nan}, {"max_length": [3]}]
+)
+def test_a_checkpoint_with_wrong_settings_is_refused(console, tmp_path, config):
+    folder = write_letters(tmp_path / "m", generation_config=config)
+    line = console.refused(1, "the cat", model=folder)
+    assert "generation_config.json" in line and repr(*config.values()) in line
 
 
 @pytest.mark.parametrize("file", ["generation_config.json", "config.json"])

@@ -49,122 +49,66 @@ def see_beam(m, seed):
 
 BEAM_WRONG = mistakes(r"""
 [workshop/reference.py beam_search]
-log P not summed: with only the log probability of the last token
+with only the log probability of the last token
     log_softmax(logits) + np.array([[log_p] for _, log_p in beams]) -> log_softmax(logits)
-probabilities summed: with probabilities summed instead of their logarithms
+with probabilities summed instead of their logarithms
     log_softmax(logits) + -> np.exp(log_softmax(logits)) +
-logits summed: with logits summed instead of log probabilities
+with logits summed instead of log probabilities
     log_softmax(logits) + -> logits +
-softmax of all beams: with one softmax over all beams together
-    log_softmax(logits) + -> log_softmax(logits.ravel()).reshape(logits.shape) +
-best of each beam, always: with only the best token of each beam, in the first step, too
-    best = np.argsort(-totals, axis=None, kind="stable")
-    -> best = np.argsort(np.where(totals == totals.max(1, keepdims=True), -totals, 1e9), axis=None,
-        kind="stable")[: len(beams)]
-best of each beam: with only the best token of each beam after the first step
+with only the best token of each beam after the first step
     best = np.argsort(-totals, axis=None, kind="stable")
     -> best = np.argsort(np.where(totals == totals.max(1, keepdims=True), -totals, 1e9),
         axis=None, kind="stable")[: max(len(beams), 1)] if step else np.argsort(-totals,
         axis=None, kind="stable")
-worst: with the least probable candidates
-    np.argsort(-totals -> np.argsort(totals
-the same beam each time: with `width` equal beams at the beginning, so that the
+with `width` equal beams at the beginning, so that the
         first step keeps the same token `width` times
     cache, beams, finished = model.new_cache(1), [([], 0.0)], []
     -> cache, beams, finished = model.new_cache(width), [([], 0.0)] * width, []
     new = np.array([prompt]) -> new = np.array([prompt] * width)
-cache.select left out: without cache.select: a beam has the keys and values of a different beam
-    cache.select(parents) -> cache.rows = (cache.rows * width)[: len(parents)]
-no cache.select: without cache.select: the rows of the cache do not belong to the beams
+without cache.select: the rows of the cache do not belong to the beams
     cache.select(parents) -> pass
-rows in order: with cache.select of rows 0, 1, 2, ... instead of the parents
-    cache.select(parents)
-    -> cache.select([min(i, len(cache.rows) - 1) for i in range(len(parents))])
-parent by width: with width instead of n_vocab as the divisor that gives a candidate's beam
-    divmod(int(index), model.n_vocab)
-    -> (int(index) // width % len(beams), int(index) % model.n_vocab)
-stop ids ignored: with stop ids treated like any other token
+    # huggingface/transformers, issue 46612: for caches of another name
+with cache.select of rows 0, 1, 2, ..., which the cache does not have yet
+    cache.select(parents) -> cache.select(list(range(len(parents))))
+with row 0 as the parent of every beam
+    parents.append(row) -> parents.append(0)
+with stop ids treated like any other token
     token in model.stop_ids or step == n - 1 -> step == n - 1
-stop id left out: without the stop id in the texts
-    finished.append((ids, -> finished.append((ids[:-1] if token in model.stop_ids else ids,
-first stop id ends all: of a search that ends with the first finished text
+of a search that ends with the first finished text
     if not kept: -> if not kept or finished:
-ends with width texts: of a search that ends as soon as `width` texts are finished
+of a search that ends as soon as `width` texts are finished
     if not kept: -> if not kept or len(finished) >= width:
-ends when the best is finished: of a search that ends when the best candidate is finished
-    if not kept: -> if not kept or int(best[0]) % model.n_vocab in model.stop_ids:
-unfinished left out: without the texts that are not finished at step n
+without the texts that end with a stop id
+    if place < width: -> if place < width and step == n - 1:
+without the texts that are not finished at step n
     token in model.stop_ids or step == n - 1: -> token in model.stop_ids:
-unfinished texts, unranked: with every beam finished at step n, not the best candidates
-    or step == n - 1: -> or (step == n - 1 and row == place):
-finished beyond the best: with all candidates that end finished, even those beyond the best `width`
+with all candidates that end finished, even those beyond the best `width`
     if place < width: -> if True:
-fewer beams: with fewer beams after a text is finished: finished candidates take the place of beams
+with fewer beams after a text is finished: finished candidates take the place of beams
     elif len(kept) < width: -> elif place < width:
-fewer beams for all finished: with the width reduced by every finished text
+with the width reduced by every finished text
     elif len(kept) < width: -> elif len(kept) < width - len(finished):
-finished texts go on: with finished texts kept among the beams
+with finished texts kept among the beams
     elif len(kept) < width: -> if len(kept) < width and step < n - 1:
-no length penalty: with log P as the score
+with log P as the score
     log_p / len(ids) ** length_penalty -> log_p
-divided by the length: with log P over the length, whatever length_penalty is
+with log P over the length, whatever length_penalty is
     ** length_penalty ->
-length times penalty: with length * length_penalty instead of length ** length_penalty
-    ** length_penalty -> * (length_penalty or 1)
-multiplied: with log P times length ** length_penalty
-    log_p / len(ids) -> log_p * len(ids)
-prompt counted: with the prompt's tokens counted in the length
-    log_p / len(ids) -> log_p / (len(ids) + len(prompt))
-one token too few counted: with one token too few counted in the length
-    log_p / len(ids) -> log_p / max(len(ids) - 1, 1)
-one token too many counted: with one token too many counted in the length
-    log_p / len(ids) -> log_p / (len(ids) + 1)
-n counted: with n as the length of every text
-    log_p / len(ids) -> log_p / n
-penalty of Wu: with ((5 + length) / 6) ** length_penalty
-    log_p / len(ids) -> log_p / ((5 + len(ids)) / 6)
-ranked by log P: with the finished texts ranked by log P instead of score
+with the prompt's tokens counted in the length
+    log_p / len(ids) -> log_p / (len(prompt) + len(ids))
+    # huggingface/transformers, issue 26624
+with the finished texts ranked by log P instead of score
     -text[2] -> -text[1]
-worst first: with the worst text first
+with the worst text first
     -text[2] -> text[2]
-not ranked: with texts in the order in which they were finished
-    finished.sort(key=lambda text: -text[2]) -> pass
-all texts: of all finished texts instead of `width`
+of all finished texts instead of `width`
     => return finished
-best text only: of only the best text
-    => return finished[:1]
-the best text, no list: of the best text itself instead of a list
-    => return finished[0]
-beams: of the beams instead of the finished texts
-    => return [(*beam, 0.0) for beam in beams]
-score first: of (score, ids, log P)
-    finished.append((ids, log_p, log_p / len(ids) ** length_penalty))
-    -> finished.append((log_p / len(ids) ** length_penalty, ids, log_p))
-    -text[2] -> -text[0]
-scores left out: of (ids, log P) without a score
-    finished.append((ids, log_p, log_p / len(ids) ** length_penalty))
-    -> finished.append((ids, log_p))
-    -text[2] -> -text[1] / len(text[0]) ** length_penalty
-prompt included: with the prompt in the texts
+with the prompt in the texts
     finished.append((ids, -> finished.append(([*prompt, *ids],
-n + 1 steps: with one step too many
+with one step too many
     range(n) -> range(n + 1)
     step == n - 1 -> step == n
-n - 1 steps: with one step too few
-    range(n) -> range(n - 1)
-    step == n - 1 -> step == n - 2
-wider: with width + 1 beams
-    len(kept) < width -> len(kept) < width + 1
-narrower: with width - 1 beams
-    len(kept) < width -> len(kept) < max(width - 1, 1)
-whole text passed: with each beam's whole text run through the model in each step, without the cache
-    logits = model(new, cache)[:, -1]
-    -> logits = model(np.array([[*prompt, *ids] for ids, _ in beams]))[:, -1]
-first logits: with the logits of the prompt's first token
+with the logits of the prompt's first token
     cache)[:, -1] -> cache)[:, 0]
-one pass too many: with a pass after the last step
-    finished.sort -> model(np.array([prompt])); finished.sort
-no return: of a function that returns nothing
-    => return None
 """)
-BEAM = Part(("beam_search",), "workshop/reference.py", see_beam, BEAM_WRONG)
+BEAM = Part(("beam_search",), see_beam, BEAM_WRONG, '"Search": Try them all.')

@@ -110,7 +110,7 @@ class WatchedModel:
     def __init__(self, n_vocab=7, n_ctx=40, stop_ids=(), seed=0, scale=1.5, most=200):
         self.n_vocab, self.n_ctx, self.stop_ids, self.seed = n_vocab, n_ctx, stop_ids, seed
         self.scale, self.most, self.passes = scale, most, []
-        self.n_passed = []
+        self.n_rows = self.n_logits = 0  # how many tokens were run, and how many rows computed
 
     def new_cache(self, *batch):
         return Texts(self, batch)
@@ -130,7 +130,8 @@ class WatchedModel:
         if n_rows != len(cache.rows):
             raise ValueError(f"{n_rows} rows of ids, but {len(cache.rows)} rows in the cache")
         self.passes.append((cache.length, ids.shape[-1]))
-        self.n_passed.append(ids.size)
+        self.n_rows += ids.size
+        self.n_logits += n_rows * min(last or ids.shape[-1], ids.shape[-1])
         logits = []
         for row, new in zip(cache.rows, ids if ids.ndim == 2 else [ids]):
             n = len(row)
@@ -139,7 +140,3 @@ class WatchedModel:
                 [self.after(tuple(row[: i + 1])) for i in range(n, len(row))][-(last or 0) :]
             )
         return np.array(logits if cache.is_batch else logits[0])
-
-    @property
-    def n_rows(self):
-        return sum(self.n_passed)

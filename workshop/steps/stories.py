@@ -21,4 +21,10 @@ OWN = (
     " feed_forward GPT2.block GPT2.__call__ draw advance cached model"
 ).split()
 NEEDS = *OWN, "Cache.extend", "Cache.append"
-STORIES = Part((*OWN, "Cache"), "workshop/reference.py", see_stories, needs=NEEDS)
+STORIES = Part(
+    (*OWN, "Cache"),
+    see_stories,
+    lesson='"The loop and its cache": The same in generate.py.',
+    needs=NEEDS,
+    libraries=("regex", "safetensors"),
+)

@@ -188,6 +188,9 @@ class Cache:
     def cut(self, length):
         self.length = min(self.length, length)
 
+    def select(self, rows):
+        self.keys, self.values = self.keys[:, rows], self.values[:, rows]
+
 
 def advance(model, ids, cache, chunk=256):
     for start in range(cache.length, len(ids), chunk):

@@ -1,0 +1,219 @@
+"""Slips: mistakes that can happen in any line, such as a wrong axis or > instead of >=.
+
+`slips` makes each slip in each place of a function where it is possible. Each message says which
+text of the project's function is replaced, or what the replacement computes.
+"""
+
+import ast
+import functools
+import itertools
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from workshop.mistakes import Mistake, body, find_node, line_starts, read
+
+Slip = tuple[Any, str, str]  # the node of the syntax tree to replace, the new text, the message
+
+SIGNS: dict[type, list] = {  # operator -> the operators that replace it, and what happens to {b}
+    ast.Add: [("-", "with `{b}` subtracted instead of added"), ("*", "with `{b}` as a factor")],
+    ast.Sub: [("+", "with `{b}` added instead of subtracted")],
+    ast.Mult: [("/", "divided by `{b}` instead of multiplied"), ("+", "with `{b}` added")],
+    ast.Div: [("*", "multiplied by `{b}` instead of divided"), ("-", "with `{b}` subtracted")],
+}
+COMPARISONS = {ast.Gt: (">=", "<"), ast.GtE: (">", "<"), ast.Lt: ("<=", ">"), ast.LtE: ("<", ">")}
+SYMBOLS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.Pow: "**", ast.MatMult: "@"}
+OTHERS = {  # function -> the functions that replace it
+    "max": ("min", "mean"),
+    "min": ("max",),
+    "sum": ("mean", "max"),
+    "mean": ("sum",),
+    "maximum": ("minimum",),
+    "minimum": ("maximum",),
+    "argmax": ("argmin",),
+    "exp": ("exp2", "expm1"),
+    "tanh": ("tan", "arctan"),
+}
+REDUCTIONS = "max", "min", "sum", "mean", "cumsum", "std", "var"
+
+
+def slips(source: str, function: str) -> Iterator[Mistake]:
+    """Yield all slips in a function, such as "Cache.append" of "workshop/reference.py"."""
+    top = find_node(source, function)
+    if isinstance(top, ast.ClassDef):
+        for name in [method.name for method in top.body if isinstance(method, ast.FunctionDef)]:
+            yield from slips(source, f"{function}.{name}")
+        return
+    begin, end = body(source, function)
+    text, starts = read(source), line_starts(source)
+    parameters = [arg.arg for arg in top.args.args if arg.arg != "self"]
+    for inside in [node for statement in top.body for node in ast.walk(statement)]:
+        for node, new, says in changes(inside, parameters):
+            first = starts[node.lineno - 1] + node.col_offset
+            last = starts[node.end_lineno - 1] + node.end_col_offset
+            if begin <= first and not re.search("[A-Z]{4}", says):  # no docstring and no style
+                yield Mistake(says, source, function, text[begin:first] + new + text[last:end])
+
+
+def changes(node: Any, parameters: list[str]) -> Iterator[Slip]:
+    match node:
+        case ast.BinOp():
+            yield from in_arithmetic(node)
+        case ast.Compare(left, [op], [right]) if type(op) in COMPARISONS:
+            for new in COMPARISONS[type(op)]:
+                other = f"{show(left)} {new} {show(right)}"
+                yield node, other, f"with {new} instead of {show(node)[len(show(left)) + 1 :]}"
+        case ast.BoolOp(values=[a, b]):
+            yield node, show(a), f"without the condition `{show(b)}`"
+            yield node, show(b), f"without the condition `{show(a)}`"
+        case ast.IfExp(test, yes, no):
+            for kept in yes, no:
+                yield node, show(kept), f"with `{show(kept)}` always, whether or not `{show(test)}`"
+        case ast.If(test):
+            yield test, "True", f"without the condition `{show(test)}`"
+            yield test, "False", f"as if `{show(test)}` were never true"
+        case ast.For(target, sequence):
+            yield from in_loop(sequence, show(target))
+        case ast.Call():
+            yield from in_call(node)
+        case ast.Subscript(value, index):
+            yield from in_index(show(value), index)
+        case ast.UnaryOp(ast.USub(), ast.Constant(float(number))):
+            for new in ("0.0", "-1.0", "1e10", "-1e9", "-np.inf", show(node.operand)):
+                yield node, new, f"with {new} instead of -{number:g}"
+        case ast.Constant(float(number)) if 0 < number < 1:
+            for factor in (1 / number, 0.5, 10, 0.1):
+                says = f"with {number * factor:g} instead of {number:g}"
+                yield node, str(number * factor), says
+        case ast.Expr(ast.Call()):
+            yield node, "pass", f"without `{show(node)}`"
+        case ast.Assign([ast.Tuple(names)], _):
+            for i, j in itertools.combinations(range(len(names)), 2):
+                order = [show(name) for name in names]
+                order[i], order[j] = order[j], order[i]
+                yield node.targets[0], ", ".join(order), f"with {order[j]} and {order[i]} swapped"
+        case ast.Assign([ast.Name(name)], ast.BinOp(ast.Name(first), sign, right)):
+            if name == first and name in parameters:
+                new = f"{name} {SYMBOLS[type(sign)]}= {show(right)}"
+                yield node, new, f"of a function that changes its argument {name} in place"
+        case ast.Return(value) if value is not None:
+            for name in parameters[:2]:
+                new = f"{name}[...] = {show(value)}; return {name}"
+                yield node, new, f"of a function that writes its result over its argument {name}"
+
+
+@functools.cache
+def show(node: ast.AST) -> str:
+    if isinstance(node, ast.Subscript):
+        return f"{show(node.value)}[{show(node.slice)}]"
+    text = ast.unparse(node)
+    return text[1:-1] if isinstance(node, ast.Tuple) and len(node.elts) > 1 else text
+
+
+def brief(text: str) -> str:
+    return text if len(text) < 50 else f"{text[:24]} ... {text[-20:]}"
+
+
+def in_arithmetic(node):
+    sides = (
+        f"({show(x)})" if isinstance(x, ast.BinOp) else show(x) for x in (node.left, node.right)
+    )
+    (a, b), sign = sides, SYMBOLS.get(type(node.op))
+    for new, says in SIGNS.get(type(node.op), ()):
+        yield node, f"({a} {new} {b})", says.format(b=brief(b))
+    if sign in ("+", "*"):
+        yield node, b, f"without `{brief(a)}` before `{sign} {brief(b)}`"
+    if sign in ("-", "/", "@"):
+        yield node, f"({b} {sign} {a})", f"with `{brief(b)} {sign} {brief(a)}`, the wrong way round"
+    if sign and sign != "@":
+        yield node, a, f"without `{sign} {brief(b)}`"
+
+
+def in_loop(sequence, target):
+    text = show(sequence)
+    for part, says in (
+        ("[:1]", "with only the first"),
+        ("[-1:]", "with only the last"),
+        ("[1:]", "without the first"),
+        ("[:-1]", "without the last"),
+        ("[::-1]", "in reverse order of each"),
+    ):
+        yield sequence, f"[*{text}]{part}", f"{says} `{target}` in `{text}`"
+
+
+def in_call(node):
+    """Yield slips of a function's name, its axis, its arguments and its keywords."""
+    name, arguments = show(node.func), [show(a) for a in node.args]
+    keywords = {k.arg: show(k.value) for k in node.keywords if k.arg}
+    last = name.rpartition(".")[2]
+
+    def call(name=name, arguments=arguments, keywords=keywords, rest=True):
+        splat = [show(k) for k in node.keywords if not k.arg and rest]
+        return (
+            f"{name}({', '.join([*arguments, *splat, *(f'{k}={v}' for k, v in keywords.items())])})"
+        )
+
+    for other in OTHERS.get(last, ()):
+        new = call(name.removesuffix(last) + other)
+        yield node, new, f"with {other} instead of {last} in `{brief(show(node))}`"
+    if last in REDUCTIONS and arguments[-1:] == ["-1"]:
+        what = f"the {last} of `{name.rpartition('.')[0]}`"
+        for axis in "0", "1", "-2":
+            yield node, call(arguments=[axis]), f"with {what} over axis {axis} instead of each row"
+        yield node, call(arguments=[], keywords={}), f"with {what} as a whole instead of each row"
+    for key in keywords:
+        rest = {k: v for k, v in keywords.items() if k != key}
+        yield node, call(keywords=rest), f"without {key}={keywords[key]} in `{brief(show(node))}`"
+    for keyword in node.keywords:
+        if not keyword.arg:
+            new = call(arguments=[*arguments, show(keyword.value) + '["w"]'], rest=False)
+            yield node, new, f"without the bias in `{brief(show(node))}`"
+    if last == "swapaxes":
+        inner = name.removesuffix(".swapaxes")
+        yield node, inner, f"without {last}({', '.join(arguments)}) of `{inner}`"
+        for axes in ("-1, -2", "0, 1", "1, 2", "-2, -3"):
+            new = call(arguments=[axes])
+            yield node, new, f"with axes {axes} swapped instead of {', '.join(arguments)}"
+    elif arguments and last not in ("range", "zip", "enumerate", "min", "max", "model", "len"):
+        yield node, f"({arguments[0]})", f"without {name} of `{brief(arguments[0])}`"
+    for i, j in itertools.combinations(range(len(arguments)), 2):
+        swapped, twice = list(arguments), list(arguments)
+        swapped[i], swapped[j] = arguments[j], arguments[i]
+        says = f"with `{arguments[i]}` and `{arguments[j]}` swapped in `{brief(show(node))}`"
+        yield node, call(arguments=swapped), says
+        for a, b in (i, j), (j, i):
+            twice = [arguments[b] if k == a else x for k, x in enumerate(arguments)]
+            says = f"with `{arguments[b]}` instead of `{arguments[a]}` in `{brief(show(node))}`"
+            yield node, call(arguments=twice), says
+    if last == "range":
+        for more, says in ("+ 1", "one more"), ("- 1", "one less"):
+            new = [*arguments[:-1], f"{arguments[-1]} {more}"]
+            yield node, call(arguments=new), f"with {says} than `{show(node)}`"
+
+
+def in_index(value, index):
+    """Yield slips of an index or a slice: one too far, one too early, or the other end."""
+    old, parts = f"{value}[{show(index)}]", index.elts if isinstance(index, ast.Tuple) else [index]
+    for part in parts:
+        for new in other_indices(part):
+            now = [new if p is part else show(p) for p in parts]
+            yield part, new, f"with `{value}[{', '.join(now)}]` instead of `{old}`"
+
+
+def other_indices(part):
+    match part:
+        case ast.Slice(lower, upper):
+            a, b = (show(x) if x else "" for x in (lower, upper))
+            bounds = {(a, ""), ("", b)} if a and b else {("", "")}
+            bounds |= {(f"{a} {sign} 1", b) for sign in "+-" if a}
+            bounds |= {(a, f"{b} {sign} 1") for sign in "+-" if b}
+            bounds |= {(b, a)} if not (a and b) else set()
+            yield from (f"{a}:{b}" for a, b in sorted(bounds))
+        case ast.UnaryOp(ast.USub(), ast.Constant(1)):
+            yield from ("0", "-2", ":")
+        case ast.Constant(int(number)):
+            yield from (str(number + 1), str(number - 1), "-1" if number == 0 else "0")
+        case ast.Name(name):
+            yield from (f"{name} + 1", f"{name} - 1")
+        case ast.BinOp(a, ast.Sub() | ast.Add(), ast.Constant(1)):
+            yield from (show(a), f"{show(a)} - 2", f"{show(a)} + 1")
