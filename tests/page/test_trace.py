@@ -156,6 +156,6 @@ def test_the_names_of_the_axes_are_those_of_gpt2_s_comments():
         if file == "gpt2" and entries and len(said) == 1:
             found = axes[record.frames[frame][1], node, entries[-1][0]]
             for ours, theirs in zip(found[::-1], said[0].split(", ")[::-1]):
-                assert ours == theirs, (line, found)
+                assert theirs in ("...", ours), (line, found)
                 checked.add((line, ours))
     assert len(checked) >= 8
