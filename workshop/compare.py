@@ -47,7 +47,7 @@ def is_same(a: Seen, b: Seen) -> float:
         return chance(a.value, b.value)
     if b.kind.startswith("<="):
         return max(0.0, 1 - 0.995 * abs(a.value - b.value))  # one more or less may be mere style
-    if b.kind == "=":
+    if b.kind in ("=", "!"):
         return plain(a.value) == plain(b.value)
     return same_shape(a.value, b.value) and close(a.value, b.value).all()
 
@@ -108,7 +108,7 @@ def tell(a: Seen | None, b: Seen | None) -> str:
         return f"{b.label}: {odd_one(a.value, b.value)}"
     if b.kind.startswith("<="):
         return f"slow: {b.label}: {a.value} instead of {b.value}"
-    if b.kind == "=":
+    if b.kind in ("=", "!"):
         return f"{b.label}: {plain(a.value)!r:.150} instead of {plain(b.value)!r:.150}"
     if not same_shape(a.value, b.value):
         return f"{b.label}: {shapes(a.value, b)}"

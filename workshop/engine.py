@@ -320,13 +320,13 @@ def named(part: Part, mine: Tape, right: Tape) -> tuple[Mistake, float] | None:
 
 def fit(mine: Tape, odd: list, other: Tape, right: Tape, least: float) -> tuple[float, float]:
     """Return the share of the wrong results of `mine` that `other` explains, and how probable its
-    random results are. Only the first 7 wrong results count; the n-th has the weight 1 / 2^n. A
+    random results are. Only the first 5 wrong results count; the n-th has the weight 1 / 2^n. A
     result that is wrong in `other` but right in `mine` is a wrong result that is not explained.
     Return 0 if the share is below `least`, or if the results do not prove enough."""
     explained, total, probable, n, proofs = 0.0, 0.0, 1.0, 0, 0.0
     in_order = sorted(zip(mine, odd), key=lambda pair: pair[0].kind == "~" and not pair[1])
     for i, (a, is_odd) in enumerate(in_order):  # right samples last, because they take long
-        if n == 7:
+        if n == 5:
             break
         b, c = other.find(a.label), right.find(a.label)
         if not is_odd and b and c and is_right(b, c) > RARE:
@@ -338,9 +338,9 @@ def fit(mine: Tape, odd: list, other: Tape, right: Tape, least: float) -> tuple[
             explained, probable = explained + 0.5**n, min(probable, alike)
             proofs += weight(a)
         elif is_odd and b and isinstance(a.value, Raised) and isinstance(b.value, Raised):
-            explained += 0.5 ** (n + 1)  # the same mistake may raise another error in another style
+            explained += 0.4 * 0.5**n  # a mistake may raise another error in another style
         n_later = sum(is_odd for _, is_odd in in_order[i + 1 :])
-        rest = 0.5**n - 0.5 ** min(7, n + n_later)  # if all of these are explained
+        rest = 0.5**n - 0.5 ** min(5, n + n_later)  # if all of these are explained
         if (explained + rest) / (total + rest) < least:
             break
     share = explained / total

@@ -24,7 +24,11 @@ sys.path.append(str(STUDENTS))
 from mistakes import MISTAKES  # noqa: E402
 from styles import STYLE  # noqa: E402
 
-RIGHT = (STUDENTS / "right.py").read_text(encoding="utf-8")
+HEAD = "from __future__ import annotations\n\nimport math\n\nimport numpy as np\n\nimport gpt2\n"
+PROJECT = HEAD + hunt.code(None, "")
+OWN = re.findall(r"^(?:def|class) (\w+)[(:](?!GPT2)", STYLE, re.MULTILINE)
+REST = [text for text in PROJECT.split("\n\n\n") if not re.match(rf"\w+ ({'|'.join(OWN)})\b", text)]
+RIGHT = "\n\n\n".join([*REST, STYLE])
 PARTS = [(step, part) for step in STEPS for part in step.parts]
 IDS = [f"{step.name}-{part.names[0]}-{part.observe.__name__}" for step, part in PARTS]
 TABLES: dict = {}  # {name: the parts that have the same known mistakes}
@@ -81,9 +85,9 @@ def read(tmp_path):
     return run
 
 
-@pytest.mark.parametrize("style", ["", STYLE], ids=["right.py", "STYLE"])
-def test_right_files_are_right(read, style):
-    reader = read(RIGHT + style)
+@pytest.mark.parametrize("text", [PROJECT, RIGHT], ids=["project", "style"])
+def test_right_files_are_right(read, text):
+    reader = read(text)
     verdicts = [check(reader, step) for step in STEPS]
     assert [(v.step, v.state) for v in verdicts] == [(step.name, "done") for step in STEPS]
 
@@ -99,7 +103,7 @@ def test_a_mistake_in_a_file_of_another_style_is_found_and_named(read, step, nam
 @pytest.mark.slow
 def test_no_accident_is_a_mistake(read):
     """Right solutions may draw different samples from the same distribution. All count as right."""
-    other = read(RIGHT + STYLE)
+    other = read(RIGHT)
     for step, part in PARTS:
         if step.name in ("draw", "naive", "rule"):
             other.place(part)
@@ -124,29 +128,24 @@ def test_chance_knows_a_fair_die():
 
 # --- what the verdict says ------------------------------------------------------------------------
 
-SCALE = " / math.sqrt(q.shape[-1])"
-GELU = """    inner = math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)
-    return x / 2 * (1 + np.tanh(inner))
-"""
-SOFTMAX = "return e / e.sum(axis=-1, keepdims=True)"
+SCALE = " / float(np.sqrt(q.shape[-1]))"
+GELU = "    return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)))\n"
+SOFTMAX = "return np.moveaxis(e / e.sum(0), 0, -1)"
 
 
 @pytest.mark.parametrize(
     "step, old, new, says",
     [
-        ("layers", "var = x.var(", "var = nobody(", r"line \d+: var = nobody.*NameError"),
+        ("layers", "mean = wide.mean(", "mean = nobody(", r"line \d+: mean = nobody.*NameError"),
         ("layers", "x, g, b, eps=1e-5):", "x, gain, b, eps=1e-5):\n    g = gain", "skeleton gives"),
-        ("attention", "weights @ v", "weights @ v[..., :2]", r"\[n_new 3, 2\] instead of .*d 4\]"),
+        ("attention", "softmax(scores), v)", "softmax(scores), v[..., :2])", r"2\] instead .*4\]"),
         ("attention", SCALE, "", r'sqrt\(d\)\..*See "The forward pass": One block'),
-        ("softmax", SOFTMAX, SOFTMAX + " / 2", "0.5 times"),
-        ("layers", "normed * g + b", "normed * g + b + 3", "larger by 3"),
+        ("softmax", "e / e.sum(0)", "e / e.sum(0) / 2", "0.5 times"),
+        ("layers", "* g + b).astype", "* g + b + 3).astype", "larger by 3"),
         ("pairs", 'word.encode("utf-8")', 'word.strip().encode("utf-8")', "the word's space"),
-        ("model", "if last is not None:", "if False:", "`last` is not used"),
-        ("cached", "cache, last=1)", "cache)", "without last=1"),
-        ("cached", "advance(model, sequence.ids, cache)", "model(sequence.ids)[-1]", "whole text"),
-        ("rule", "    return tokens\n\n", "    ids += tokens\n    return tokens\n\n", "ids after"),
-        ("speculation", "self.seen = text", "self.seen = advance(self.model, text, self.cache) "
-         "is None or text", "runs its last draft"),
+        ("rule", "    text = list(ids)", "    ids, text = list(ids), ids", "ids after the call"),
+        ("speculation", "return self.text[len(ids) :], qs", "advance(self.model, self.text, "
+         "self.cache); return self.text[len(ids) :], qs", "runs its last draft"),
     ],
 )  # fmt: skip
 def test_the_verdict_says(read, step, old, new, says):
@@ -156,13 +155,16 @@ def test_the_verdict_says(read, step, old, new, says):
 
 
 def test_of_two_mistakes_the_first_is_named(read):
-    text = RIGHT.replace(SCALE, "").replace("scores + mask", "scores")
+    text = RIGHT.replace(SCALE, "").replace(
+        "np.where(mask < 0, np.float32(-np.inf), scores)", "scores"
+    )
     verdict = check(read(text), STEP["attention"])
     assert "sqrt(d)" in verdict.says and "something else is wrong, too" in verdict.says
 
 
 def test_keys_says_which_part_is_right(read):
-    said = check(read(RIGHT.replace("start:end, :] = k", "start, :] = k[..., 0, :]")), STEP["keys"])
+    text = RIGHT.replace("for i in range(k.shape[-2]):", "for i in [0]:")
+    said = check(read(text), STEP["keys"])
     assert said.says.startswith("One new token at a time: right.")
 
 
@@ -186,7 +188,7 @@ def test_what_is_not_written_is_not_yet(read, body):
 
 def test_a_stub_below_the_readers_own_function_is_told(read):
     reader = read(f"{RIGHT}\n\ndef softmax(x):\n    ...\n")
-    assert "replaces yours in line 8" in check(reader, STEP["softmax"]).says
+    assert "replaces yours in line " in check(reader, STEP["softmax"]).says
 
 
 # --- the command line, and files that do not behave -----------------------------------------------
@@ -274,7 +276,7 @@ def test_a_file_that_does_not_run_is_one_line(run, text, says):
 
 def test_the_workshop_runs_in_another_folder_and_a_file_may_have_neighbours(tmp_path):
     (tmp_path / "neighbour.py").write_text("WORD = 'softmax'\n")
-    (tmp_path / "mine.py").write_text(f"import neighbour\n{RIGHT}", encoding="utf-8")
+    (tmp_path / "mine.py").write_text(f"{RIGHT}\nimport neighbour\n", encoding="utf-8")
     python = [sys.executable, str(cli.FOLDER), "mine.py", "softmax"]
     done = subprocess.run(python, cwd=tmp_path, capture_output=True, text=True)
     assert done.stdout == "softmax  done\n"

@@ -14,9 +14,10 @@ def numbers(*shape, scale=1.0, seed=0):
 
 
 def attempt(results, name, kind="="):
-    """Yield the results. If computing them raises an error, yield Seen(name, error, kind)."""
+    """Yield the results, and whether computing them raised an error."""
     try:
         yield from results
+        yield Seen(name, "no error", kind)
     except Exception as error:
         yield Seen(name, error, kind)
 

@@ -311,6 +311,10 @@ def see_speculative(m, seed):
     yield from attempt(see_loop(m, 17, "when the caller ends the text after 5", end=5), "an end")
     yield from attempt(see_loop(m, 0, "when 0 tokens are wanted"), "no tokens")
     yield from attempt(see_first(m), "the first token")
+    yield from attempt(see_texts(m, seed), "texts of three tokens")
+
+
+def see_texts(m, seed):
     model, small = (WatchedModel(n_vocab=3, seed=i, scale=1.2) for i in (5, 6))
     for n in 60, 400:
         found = []
@@ -333,6 +337,12 @@ without the cut, so that rejected drafts stay in the
         cache instead of the tokens that replaced them
     [*ids[cache.length :], *drafts] -> [*ids, *drafts][cache.length :]
     cache.cut(len(sequence.ids) - 1) -> pass
+without the cut, so that rejected drafts stay in the cache, before the last token and the new drafts
+    cache = model.new_cache()
+    -> cache = model.new_cache()\n    advance(model, sequence.ids[:-1], cache) if sequence.running
+        else 0
+    [*ids[cache.length :], *drafts] -> [ids[-1], *drafts]
+    => pass
 with sequence.ids itself as ids, but it grows: use list(sequence.ids)
     ids = list(sequence.ids) -> ids = sequence.ids
     cache.cut(len(sequence.ids) - 1) -> cache.cut(len(ids) + len(tokens) - 1)

@@ -1,4 +1,4 @@
-"""A right solution in a second style: definitions that replace those of right.py."""
+"""Right code in another style than the project's, whose functions it replaces."""
 
 STYLE = """
 def softmax(x):  # no keepdims, because the last axis comes first
