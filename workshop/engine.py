@@ -292,7 +292,7 @@ def judge(
     if name and (found := named(part, mine, right)):
         mistake, share = found
         these = "these are the results" if share == 1 else "the first wrong results are those"
-        more = "" if share == 1 else "; something else is wrong, too"
+        more = "" if share == 1 else ", but not all of them"
         return mistake.says, f"{part.names[0]}: {these} {mistake.says}{more}. ({says})"
     return "slow" if told.startswith("slow: ") else None, says
 
