@@ -19,13 +19,13 @@ from pathlib import Path
 
 import numpy as np
 
-from decoding.score import score_ids
+from decoding.score import log_probabilities
 from encoder import Tokenizer
 from generate import generate
 from gpt2 import GPT2
 from samplers import Sampler, temperature
 from training.backward import loss_and_gradients
-from training.corpus import SEPARATOR, read_documents
+from training.corpus import read_documents
 from training.train_bpe import count_words, learn_tokens, save_tokens
 from utils import MODELS
 
@@ -147,26 +147,35 @@ def announce(what, n, action):
 def report(tokenizer, model, prompt, held_out):
     """Return the model's bits per byte of the held-out ids, and a text that it writes."""
     n_bytes = sum(len(tokenizer.token_bytes(id)) for id in held_out)
-    bits = score_ids(model, prompt[:1], held_out, n_bytes)["bits_per_byte"]
+    nats = -log_probabilities(model, [*prompt[:1], *held_out]).sum(dtype=np.float64)
     written = generate(model, prompt, 60, Sampler(temperature(0.7)))
     text = " ".join(tokenizer.decode([*prompt[1:], *written]).split())
+    bits = nats / math.log(2) / n_bytes
     return f"{bits:.2f} bits per byte of held-out text. The model writes: {text}"
 
 
-def learn(path, n_steps, seed, folder):
-    """Learn until the last step or Ctrl-C, and write the folder. Return the text's beginning."""
-    from tqdm import tqdm
-
+def read(path):
+    """Learn a tokenizer from a text file. Return it, the text's ids and its first words."""
     words = frequent_words(documents := read_documents([path]))
     what = f"{MERGES} merges, learnt from {len(words):,} words"
     announce(what, MERGES, lambda: learn_tokens(words, 1))
-    vocab, merges = learn_tokens(words, MERGES)
-    tokenizer, end = Tokenizer(vocab, merges), [vocab[SEPARATOR]]
+    tokenizer = Tokenizer(*learn_tokens(words, MERGES))
+    end = [tokenizer.end_of_text]
     ids = end + [id for document in documents for id in tokenizer.encode(document) + end]
-    n_learnt = len(ids) * 9 // 10
-    if n_learnt < N_CTX + 2:
-        sys.exit(f"{path} has {len(ids)} tokens, too few to learn from: {N_CTX * 2} are enough")
-    sizes = len(vocab), N_CTX, N_EMBD, N_LAYER
+    if (n_least := (N_CTX + 2) * 10 // 9 + 1) > len(ids):
+        sys.exit(f"{path} has {len(ids)} tokens, but learning needs {n_least}: take a longer text")
+    line = documents[0].partition("\n")[0][:16]
+    return tokenizer, ids, line.rpartition(" ")[0] or line
+
+
+def learn(path, n_steps, seed, folder):
+    """Learn until the last step or Ctrl-C, and write the folder. Return the text's first words."""
+    from tqdm import tqdm
+
+    tokenizer, ids, beginning = read(path)
+    end, n_learnt = [tokenizer.end_of_text], len(ids) * 9 // 10
+    prompt = end + tokenizer.encode(beginning)
+    sizes = tokenizer.n_vocab, N_CTX, N_EMBD, N_LAYER
     trial = train(new_params(*sizes), N_HEAD, ids[:n_learnt], 2)
     announce(f"{n_steps:,} steps, on {n_learnt:,} tokens", n_steps, lambda: next(trial))
     params, step = new_params(*sizes, seed), 0
@@ -177,15 +186,15 @@ def learn(path, n_steps, seed, folder):
             for step, loss in enumerate(bar, 1):
                 bar.set_postfix_str(f"loss {loss:.2f}", refresh=False)
                 if step == 1 or step % max(1, n_steps // 10) == 0:
-                    said = report(tokenizer, model, ids[:4], ids[n_learnt:][:2000])
+                    said = report(tokenizer, model, prompt, ids[n_learnt:][:2000])
                     bar.write(f"\nafter step {step}: {said}")
     except KeyboardInterrupt:
         if not step:
             raise
     folder.mkdir()
-    save_tokens(folder, vocab, merges)
+    save_tokens(folder, tokenizer.vocab, tokenizer.merges)
     save(folder, params, N_HEAD, *end)
-    return tokenizer.decode(ids[1:4])
+    return beginning
 
 
 def main():

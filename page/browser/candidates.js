@@ -29,7 +29,8 @@ function showCandidates() {
   const more = tokens.filter((token) => found.cut && !token.gone && !shown.includes(token));
   const listed = [...shown, ...more], isCut = found.cut && !found.others;
   const rest = others(data.n_vocab - listed.length, (stage) => 1 - total(listed, stage),
-    isCut && remover({rank: Infinity}, found));
+    isCut && remover({rank: Infinity}, found), found.cut && !isCut
+      ? `, ${found.kept - listed.filter((token) => !token.gone).length} of them kept` : "");
   const lines = (gone) => shown.filter((token) => Boolean(token.gone) === gone)
     .map((token) => candidate(token, came, winner));
   const part = find("#candidates");
@@ -80,10 +81,10 @@ function candidate(token, came, winner) {
 const total = (tokens, stage) => sum(tokens.map((token) => token[stage]));
 
 // Return a line for n unlisted tokens, if n > 0. share(stage): the sum of their probabilities.
-function others(n, share, gone) {
+function others(n, share, gone, says = "") {
   const token = Object.fromEntries(["model", "filtered", "tempered", "p"].map((stage) =>
     [stage, Math.max(0, Number(share(stage).toFixed(6)))]));
-  return n ? stages(".others", element("i", plural(n, "other")), {...token, gone}) : "";
+  return n ? stages(".others", element("i", plural(n, "other") + says), {...token, gone}) : "";
 }
 
 // Return a line of the table: a token's probability after each step, until a step removes it.

@@ -19,7 +19,8 @@ function outcomes(pass) {
 function drawDrafts() {
   find("#drafts").hidden = !betting;
   if (!betting) return;
-  const [own, all_models, alone] = data.seconds, all = rounds.map(outcomes), {work} = data, n_read = sum(passes.map((pass) => pass.new));
+  const all = rounds.map(outcomes), {work} = data, n_read = sum(passes.map((pass) => pass.new));
+  const [own, all_models, alone] = data.seconds;
   const n = (kind) => all.flat().filter((outcome) => outcome.kind === kind).length;
   tell("#drafts .lead", {passes: passes.length, new: data.ids.length - data.n_prompt,
     accepted: n("accepted"), rejected: n("rejected"), own: n("own"), unread: n("unread"),

@@ -8,7 +8,8 @@ const CHOSE = {drawn: "A die chose it", residual: "A die chose it after a reject
 // PARTS: the names of the parts, in the order of arrays.added. HEAD_OF: indices in HEADS, or -1.
 const PARTS = ["embedding", ...range(n_layer).flatMap((layer) => [
   ...["head", ...has.source ? ["source head"] : []].flatMap((kind) =>
-    range(n_head).map((head) => `${kind} ${layer}.${head}`)), `MLP ${layer}`]), "biases"].slice(0, data.n_parts);
+    range(n_head).map((head) => `${kind} ${layer}.${head}`)), `MLP ${layer}`]),
+"biases"].slice(0, data.n_parts);
 const HEAD_OF = PARTS.map((part) => HEADS.indexOf(part.replace(/^.*head /, "")));
 
 // Return the index of state.rival among a row's stored rivals. Without a state.rival, return 0.

@@ -2,6 +2,7 @@
 saved notebooks, their links, the teacher's sheets and the badges are in order."""
 
 import ast
+import asyncio
 import html
 import os
 import re
@@ -9,7 +10,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import nbformat
@@ -107,37 +107,42 @@ def exercises(notebook):
 @pytest.fixture(scope="module")
 def runs(request, class_edition):
     """Run the notebooks of all selected tests, two at a time: a notebook uses one core. Return
-    {path: the future of its run}."""
+    {path: its error, or None}."""
     chosen = [item for item in request.session.items if "runs" in item.fixturenames]
     paths = [item.callspec.params["path"] for item in chosen]
-    pool = ThreadPoolExecutor(2)
-    yield {path: pool.submit(run, path, class_edition) for path in paths}
-    pool.shutdown(cancel_futures=True)
+
+    async def run_all():
+        turns = asyncio.Semaphore(2)
+        work = (run(path, class_edition, turns) for path in paths)
+        return await asyncio.gather(*work, return_exceptions=True)
+
+    return dict(zip(paths, asyncio.run(run_all())))
 
 
-def run(path, class_edition):
+async def run(path, class_edition, turns):
     """Run a notebook from top to bottom, then solve its exercises."""
     notebook = nbformat.read(class_edition / path.name, as_version=4)
     assert not any(cell.outputs for cell in code(notebook))
     client = NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(FOLDER)}})
     one_thread = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
-    with client.setup_kernel(env=one_thread, stderr=subprocess.DEVNULL):
+    async with turns, client.async_setup_kernel(env=one_thread):
         for place, cell in enumerate(notebook.cells):
             if edition.tagged(cell, "ours"):  # uncomment our solution
                 cell.source = cell.source.removeprefix("# If you give up: ")
-            client.execute_cell(cell, place)  # raises an error if the cell does
+            await client.async_execute_cell(cell, place)  # raises an error if the cell does
             if cell.cell_type == "code":
                 assert not printed(cell, "stderr")
         for number, (place, check) in exercises(notebook).items():
             assert printed(notebook.cells[check]).startswith("not solved yet: ")
             notebook.cells[place].source = solutions(path)[number]
-            client.execute_cell(notebook.cells[place], place)
-            client.execute_cell(notebook.cells[check], check)
+            await client.async_execute_cell(notebook.cells[place], place)
+            await client.async_execute_cell(notebook.cells[check], check)
             assert printed(notebook.cells[check]) == "solved\n"
 
 
 def test_the_class_edition_runs_and_its_exercises_can_be_solved(path, runs):
-    runs[path].result()
+    if runs[path]:
+        raise runs[path]
 
 
 def own(notebook):  # -> the code cells, except those that edition.py added

@@ -2,6 +2,7 @@
 
 import itertools
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -132,32 +133,28 @@ def test_a_text_becomes_a_folder_that_loads(command, capsys):
     assert [path.name for path in folder.parent.iterdir()] == ["model"]
     told = capsys.readouterr().out
     assert "2 steps" in told and "after step 1: " in told
-    assert "generate.py 'The cat saw' --model" in told
+    assert "generate.py 'The cat saw the' --model" in told
     with pytest.raises(SystemExit, match="exists"):
         command(TEXT.encode())
 
 
-def test_ctrl_c_keeps_what_was_learnt(command, monkeypatch):
-    def interrupted(params, n_head, ids, n_steps, **more):
-        yield from itertools.islice(train(params, n_head, ids, n_steps, **more), 3)
-        raise KeyboardInterrupt
+def test_ctrl_c_keeps_what_was_learnt_and_else_leaves_nothing(command, monkeypatch, tmp_path):
+    for n_steps in (0, 3):
 
-    monkeypatch.setattr(learn, "train", interrupted)
-    folder = command(TEXT.encode(), 1000)
-    assert np.isfinite(utils.load(folder)[1](np.arange(9))).all()
+        def interrupted(*given, n=n_steps, **more):
+            yield from itertools.islice(train(*given, **more), n)
+            raise KeyboardInterrupt
 
-
-def test_ctrl_c_before_the_first_step_leaves_nothing(command, monkeypatch, tmp_path):
-    def interrupted(*given, **more):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(learn, "train", interrupted)
-    with pytest.raises(SystemExit, match="nothing was learnt"):
-        command(TEXT.encode())
-    assert not list((tmp_path / "new").iterdir())
+        monkeypatch.setattr(learn, "train", interrupted)
+        monkeypatch.setattr(learn, "announce", lambda *given: None)
+        with pytest.raises(SystemExit, match="nothing was") if n_steps == 0 else nullcontext():
+            command(TEXT.encode(), 1000)
+        made = list((tmp_path / "new").iterdir())
+        assert len(made) == (n_steps > 0)
+    assert np.isfinite(utils.load(*made)[1](np.arange(9))).all()
 
 
-@pytest.mark.parametrize("text, said", [(b"One line.", "too few"), (b"\xff\xfe", "UTF-8")])
+@pytest.mark.parametrize("text, said", [(b"One line.", "longer text"), (b"\xff\xfe", "UTF-8")])
 def test_a_text_that_cannot_be_learnt_is_one_line(command, text, said):
     with pytest.raises(SystemExit) as error:
         command(text)

@@ -86,7 +86,8 @@ function gridOf(matrix, down, across) {
   const look = (i, j) => {
     [row, column] = [clamp(i, 0, rows - 1), clamp(j, 0, columns - 1)];
     const words = [head, down?.[row], across?.[column]].filter(Boolean).join(", ");
-    says.textContent = `${place(row, column)} = ${digits(at(row, column), 4)}${words && ` (${words})`}`;
+    const number = `${place(row, column)} = ${digits(at(row, column), 4)}`;
+    says.textContent = words ? `${number} (${words})` : number;
     fill(cursor, {"--x": column / columns, "--y": row / rows});
   };
   const leave = () => { says.textContent = rest; };

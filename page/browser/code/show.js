@@ -13,11 +13,13 @@ function show() {
 }
 
 function showStory() {
-  const {length} = stops[state.at], {n_prompt} = data, pieces = data.ids.map((id) => data.labels[id]);
+  const {length} = stops[state.at], {n_prompt} = data, pieces = piecesOf(data.ids);
   find("#story").replaceChildren(pieces.slice(0, n_prompt).join(""),
     element("b", pieces.slice(n_prompt, length).join("")),
     element("span", pieces.slice(length).join("")));
 }
+
+const piecesOf = (ids) => ids.map((id) => data.labels[id]);
 
 function choices(selector, entries, chosen) {  // entries: [key, label, action]
   find(selector).replaceChildren(...entries.map(([key, label, onclick, kind = ""]) =>
@@ -48,7 +50,8 @@ function showWhere() {  // the functions that called one another
   find("#where").replaceChildren(`${file}.py: `, ...chain.flatMap((f) => {
     const i = stops.findLastIndex((stop, i) => i <= state.at && stop.frame === f);
     if (f === frame) return [element("b", nameAt(i))];
-    return [element("button.link", {onclick: () => goTo(i), "data-key": `frame ${f}`}, nameAt(i)), " › "];
+    const attributes = {onclick: () => goTo(i), "data-key": `frame ${f}`};
+    return [element("button.link", attributes, nameAt(i)), " › "];
   }));
 }
 
@@ -93,14 +96,15 @@ function showMark() {  // mark the part of the line that made the chosen value
   const [, , , first, column, last, end] = data.nodes[state.chosen.name];
   if (first !== last) return;
   const code = find(`[data-line="${first}"] span`), text = code.textContent;
-  code.replaceChildren(text.slice(0, column), element("mark", text.slice(column, end)), text.slice(end));
+  code.replaceChildren(text.slice(0, column), element("mark", text.slice(column, end)),
+    text.slice(end));
 }
 
 // Return a line's operations, without those that say little.
 function shownOperations(i) {
   return stops[i].operations.filter(({value}) => {
     const {text, shape, of, list} = data.values[value];
-    return (text !== undefined && text !== "None") || (shape && of !== "array") || list?.some(isArray);
+    return (text ?? "None") !== "None" || (shape && of !== "cache") || list?.some(isArray);
   });
 }
 
@@ -179,7 +183,7 @@ async function start() {
   if (!whole) told.push("In the layers of the first pass, only the numbers of results are kept.");
   if (goes_on) told.push("The text goes on after the passes that are shown.");
   find("#limits").textContent = told.join(" ");
-  document.title = `${data.ids.map((id) => data.labels[id]).join("").trim().slice(0, 60)} · tokenwise`;
+  document.title = `${piecesOf(data.ids).join("").trim().slice(0, 60)} · tokenwise`;
   follow();
   drawTour();
   showTour();

@@ -48,7 +48,8 @@ function goToPass(pass) {
 }
 
 function goToPart(by) {
-  const {pass, part} = stops[state.at], parts = partsOf(pass), next = parts[parts.indexOf(part) + by];
+  const {pass, part} = stops[state.at], parts = partsOf(pass);
+  const next = parts[parts.indexOf(part) + by];
   if (next !== undefined) goTo(alike(pass, next));
 }
 
