@@ -155,7 +155,7 @@ def test_steps_by_keys_and_buttons(browser, html):
     browser.open(html)
     assert place(browser) == [0, "loop", "cached"]
     assert browser.text(".made > code") == "advance(model, sequence.ids, cache)"
-    assert "after the calls in this line have run" in browser.text("#chosen h2")
+    assert "shown ahead of the calls in this line" in browser.text("#chosen h2")
     browser.js("goTo(stops.findIndex((s) => s.part === 0))")
     for key, expected in [
         (DOWN, [0, 0, "GPT2.block"]),

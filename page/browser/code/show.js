@@ -143,7 +143,7 @@ function showValues() {
   const calls = stops[state.at + 1] && data.callers[stops[state.at + 1].frame] === frame;
   find("#chosen").replaceChildren(...made ? [element("h2", state.chosen ? "This part of the line"
     : "What the line computes", calls && element("span.note",
-    " after the calls in this line have run: ↓ into")), box(made, ".made")] : []);
+    " shown ahead of the calls in this line: ↓ into")), box(made, ".made")] : []);
   find("#title").textContent = `Names in ${data.nodes[node][1]}, before the line runs`;
   const isNew = (entry) => names.includes(entry);
   find("#names").replaceChildren(...shown.filter(isNew).map((entry) => box(entry, ".new")),
