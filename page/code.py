@@ -114,14 +114,14 @@ class Packing:
             self.best = self.tokens.get(content, self.best)
             other = self.orders.setdefault(np.sort(row).tobytes(), content)
             is_moved = other != content and np.unique(row).size > 2  # not one-hot
-            steps, order, ids = np.diff(np.maximum(row, -1e9), prepend=0), "best", self.best
+            steps, order, some = np.diff(np.maximum(row, -1e9), prepend=0), "best", self.best
             if is_moved or (steps.any() and (np.diff(steps) <= 0).all()):
-                order, ids = "moved", best
+                order, some = "moved", best
             elif steps.any() and (steps >= 0).all():
                 order, grows = "steps", np.flatnonzero(steps)
                 at = np.searchsorted(grows, [*came, *self.best][0])
-                ids = grows[max(0, at - N_BEST // 2) :][: N_BEST + 1].tolist()
-            found.append(ids)
+                some = grows[max(0, at - N_BEST // 2) :][: N_BEST + 1].tolist()
+            found.append(some)
         self.named |= {*(ids := np.array(found)).flat}
         at, place = [self.add("f4", np.take_along_axis(rows, ids, -1))], self.add("i4", ids)
         more = {"n": ids.shape[-1], "order": order, "true": int(np.count_nonzero(x))}

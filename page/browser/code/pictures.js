@@ -95,21 +95,20 @@ function gridOf(matrix, down, across) {
     .filter((k) => !isMasked(at(...k)))
     .reduce((best, k) => (sign * at(...k) > sign * at(...best) ? k : best));
   const leave = () => { says.textContent = rest; };
-  const moved = {ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1]};
-  const next = (key) => (moved[key] && [row + moved[key][0], column + moved[key][1]])
-    ?? {Home: () => extreme(-1), End: () => extreme(1)}[key]?.();
+  const moved = {ArrowUp: () => [row - 1, column], ArrowDown: () => [row + 1, column],
+    ArrowLeft: () => [row, column - 1], ArrowRight: () => [row, column + 1],
+    Home: () => extreme(-1), End: () => extreme(1)};
   const cells = element("div.cells", {tabindex: 0, role: "application", "--w": 1 / columns,
-    "--h": 1 / rows, "aria-label": "the numbers: arrow keys move from one to the next, Home and End "
-      + "to the least and the greatest",
+    "--h": 1 / rows, "aria-label": "the numbers: arrow keys move from one to the next, "
+      + "Home and End to the least and the greatest",
     onfocus: () => look(row, column), onblur: leave, onpointerleave: leave,
     onpointermove: ({offsetX, offsetY}) => look(Math.floor(offsetY / canvas.clientHeight * rows),
       Math.floor(offsetX / canvas.clientWidth * columns)),
     onkeydown: (event) => {
-      const found = !event.shiftKey && next(event.key);
-      if (!found) return;
+      if (!moved[event.key] || event.shiftKey) return;
       event.preventDefault();
       event.stopPropagation();
-      look(...found);
+      look(...moved[event.key]());
     }}, canvas, cursor);
   const words = down && element("div.words", {lang: ""}, down.map((text) => element("span", text)));
   return element("div", says, element("div.grid", {"--rows": rows}, words, cells));
@@ -129,15 +128,17 @@ function chooseRow(entry) {  // buttons to choose one of several rows
 
 function bestTable(entry, most) {
   const {shape, ids, n, dtype, order, true: n_true} = data.values[entry.value];
-  const n_all = shape.at(-1), from = rowIn(entry) * n, all = numbers(entry.value).slice(from, from + n);
+  const n_all = shape.at(-1), from = rowIn(entry) * n;
+  const all = numbers(entry.value).slice(from, from + n);
   const size = Math.max(...all.map((x) => (isMasked(x) ? 0 : Math.abs(x)))) || 1;
   const bar = (x) => element("td", element("span.track", {"aria-hidden": "true",
     "--p": isMasked(x) ? 0 : Math.abs(x) / size}));
   const those = [...stored.i4.subarray(ids + from, ids + from + n)];
   const names = {best: those.map(token), steps: those.map((id) => `${token(id)} ${id}`)}[order];
   const table = element("table.best", all.slice(0, most ?? n).map((x, i) =>
-    element("tr", names && element("th", {scope: "row", lang: ""}, names[i]), element("td", dtype === "bool" ? `${x === 1}`
-      : digits(x, dtype === "float64" ? 6 : 3)), !most && bar(x))));
+    element("tr", names && element("th", {scope: "row", lang: ""}, names[i]),
+      element("td", dtype === "bool" ? `${x === 1}` : digits(x, dtype === "float64" ? 6 : 3)),
+      !most && bar(x))));
   const what = {
     best: `${n} of ${n_all} tokens: the best by the model's logits, and the text's next`,
     moved: `the largest of ${n_all} numbers, which are no longer in the order of the ids`,

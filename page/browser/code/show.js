@@ -135,7 +135,8 @@ function namesAt(i) {  // all names of the function when the line is about to ru
 }
 
 function showValues() {
-  const {node, frame, names} = stops[state.at], all = namesAt(state.at), list = shownOperations(state.at);
+  const {node, frame, names} = stops[state.at], all = namesAt(state.at);
+  const list = shownOperations(state.at);
   const isOther = ({value}) => data.values[value].object ?? data.values[value].of;
   const shown = all.filter((entry) => !isOther(entry)), drawn = list.filter(hasNumbers);
   showHeads([...shown, ...list]);

@@ -51,8 +51,8 @@ const TOUR = [
       + "a part as long as its probability. The number falls into one of them."},
 ];
 
-const WHERE_TO_BEGIN = "Begin with bookmark 1, for a tour of twelve places with a question each, or "
-  + "with ↓ into, to follow the line into the model.";
+const WHERE_TO_BEGIN = "Begin with the tour, bookmarks 1 to 12, each with a question; or follow "
+  + "the run line by line with step →.";
 
 // Return a bookmark's stop: in this pass and layer if it is there, else the first one.
 function stopOf({at, last}) {
