@@ -92,10 +92,9 @@ class Transformers:
         import transformers
 
         transformers.utils.logging.disable_progress_bar()
-        torch.set_grad_enabled(False)
         self.transformers, self.torch = transformers, torch
         load = getattr(transformers, self.kind).from_pretrained
-        self.model = load(folder, dtype=torch.float32).eval()
+        self.model = load(folder, dtype=torch.float32).eval().requires_grad_(False)
         config = self.model.config
         self.n_vocab = config.vocab_size
         self.n_ctx = getattr(config, "max_position_embeddings", 512)  # T5 has none

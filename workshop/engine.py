@@ -239,7 +239,8 @@ def difference(mine: Tape, other: Tape, alike: Callable[[Seen, Seen], float]) ->
 
 def check(reader: Reader, step: Step, name: bool = True, begin: Callable = str) -> Verdict:
     """Check a step. name: whether to look for known mistakes and to name them. begin: called with
-    each part before its check. Right functions stay in the reader's module, for later steps."""
+    the name of each part before its check. Right functions stay in the reader's module, so that
+    later steps use them."""
     missing, wrong, right = [], [], []
     for part in step.parts:
         if wrong and {*part.names} & {*reader.wrong}:
@@ -291,7 +292,7 @@ def judge(
     if name and (found := named(part, mine, right)):
         mistake, share = found
         these = "these are the results" if share == 1 else "the first wrong results are those"
-        more = "" if share == 1 else "; something else is wrong, too"
+        more = "" if share == 1 else ", but not all of them"
         return mistake.says, f"{part.names[0]}: {these} {mistake.says}{more}. ({says})"
     return "slow" if told.startswith("slow: ") else None, says
 

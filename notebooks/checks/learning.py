@@ -37,6 +37,7 @@ def exercise_linear(back_linear):
         if n_in == n_out:  # otherwise NumPy refuses
             refuse(dx, {"dx: do not transpose w; x[i] meets the column w[:, i]": dy @ w.T})
         for name, found, wanted in zip(("dx", "dw", "db"), answer, right):
+            assert isinstance(found, np.ndarray), f"{name} is no array: wrap it in np.array"
             shape = np.shape(found)
             assert shape == wanted.shape, f"{name} has the shape {shape}, not {wanted.shape}"
             fits = np.allclose(found, wanted, rtol=1e-3)
@@ -50,6 +51,7 @@ def exercise_cross_entropy(back_cross_entropy):
     p, chosen = softmax(logits), np.eye(7)[[3, 0, 3, 6, 1]]
     found = back_cross_entropy(logits, targets)
     assert found is not None, "write back_cross_entropy, and return the gradient"
+    assert isinstance(found, np.ndarray), "this is no array: wrap it in np.array"
     shape = np.shape(found)
     assert shape == logits.shape, f"return the logits' shape, {logits.shape}, not {shape}"
     right = (p - chosen) / 5

@@ -159,7 +159,7 @@ def test_of_two_mistakes_the_first_is_named(read):
         "np.where(mask < 0, np.float32(-np.inf), scores)", "scores"
     )
     verdict = check(read(text), STEP["attention"])
-    assert "sqrt(d)" in verdict.says and "something else is wrong, too" in verdict.says
+    assert "sqrt(d)" in verdict.says and "but not all of them" in verdict.says
 
 
 def test_keys_says_which_part_is_right(read):

@@ -58,9 +58,8 @@ MERGE = Part(("merge",), see_merge, MERGE_WRONG, BY_HAND)
 # In many of the WORDS, two pairs that could be merged share a symbol.
 MERGES = [
     tuple(part.encode() for part in pair.split("+"))
-    for pair in "h+e i+n t+he a+t e+r the+r t+h t+a he+a in+g e+e ee+e l+l a+he _+t".split()
+    for pair in "h+e,i+n,t+he,a+t,e+r,the+r,t+h,t+a,he+a,in+g,e+e,ee+e,l+l,a+he, +t".split(",")
 ]
-MERGES[-1] = b" ", b"t"
 VOCAB = {bytes([byte]): 300 + byte for byte in range(256)}
 VOCAB |= {left + right: 7 * rank % 23 for rank, (left, right) in enumerate(MERGES)}
 VOCAB |= {b"inn": 901, b"ther": 902, b"xyz": 903}  # tokens that no merge can produce
