@@ -58,7 +58,7 @@ function favorite(head) {
   const [{key, seeing, even, total}] = all.sort((a, b) => b.total - b.even - a.total + a.even);
   const often = rows.filter((_, i) => looks[i][key] > 0.5), n = seeing.length;
   return {favorite: data.ids[key], at: key, share: about(total / n), even: about(even / n),
-    lines: n, often: often.length, from: new Set(often.map((row) => data.ids[row]))};
+    lines: n, often: often.length, from: often.map((row) => data.ids[row])};
 }
 
 const inWords = (pattern) =>
@@ -130,7 +130,7 @@ function showAttention() {
   const most = Math.max(...added.map(Math.abs));
   find(".heads").querySelectorAll(".signed").forEach((bar, i) =>
     bar.replaceWith(signedTrack(added[i] ?? 0, most)));
-  find("#from").replaceChildren(...[...liked.from].slice(0, 8).map(chip));
+  find("#from").replaceChildren(...liked.from.slice(0, 8).map(chip), liked.often > 8 ? " …" : "");
   find("#whole canvas").replaceWith(thumbnail(head, 120));
   find("#whole").style.setProperty("--at", (row + 0.5) / n_rows);
   const own = weightsAt(head, row), source = has.source && weightsAt(head, row, true);

@@ -28,8 +28,10 @@ function showCandidates() {
   const shown = byHeight.filter(({rank}, i) => i < MOST_BARS || rank === came || rank === winner);
   const more = tokens.filter((token) => found.cut && !token.gone && !shown.includes(token));
   const listed = [...shown, ...more], isCut = found.cut && !found.others;
+  const unlisted = [...tokens.filter((token) => !listed.includes(token)), {rank: Infinity}];
+  const removers = [...new Set(unlisted.map((token) => remover(token, found)))];
   const rest = others(data.n_vocab - listed.length, (stage) => 1 - total(listed, stage),
-    isCut && remover({rank: Infinity}, found), found.cut && !isCut
+    isCut && removers.join(", "), found.cut && !isCut
       ? `, ${found.kept - listed.filter((token) => !token.gone).length} of them kept` : "");
   const lines = (gone) => shown.filter((token) => Boolean(token.gone) === gone)
     .map((token) => candidate(token, came, winner));

@@ -38,7 +38,8 @@ function drawHeader() {
   tell("header", {...data.settings, model: model ? `The model “${model}”` : "A model", settings, n,
     beams: n_beams, greedily: greedy ? "greedily" : "",
     drafts: drafts ?? `by ${drafter ?? draft ?? "a drafter"}`, bits: (surprise / n).toFixed(1),
-    filters: filters.map(dashed).join(", "), given: plural(data.n_prompt, "token")},
+    filters: filters.map(dashed).join(", "), given: has.source
+      ? plural(data.source.length, "source token") : plural(data.n_prompt, "token")},
   how, has.source && "source", gamma && "gamma", n && "new", filters.length && "filters",
   settings && !greedy && ["bets", "one by one"].includes(how) && "settings",
   method && !loop && "method", seed !== null && !greedy && !steps.length && "seed");
