@@ -274,6 +274,11 @@ def test_the_cut_says_how_many_it_keeps_and_what_they_had(browser, stories):
         assert all("removed" in name or name == "others" for name, _ in rows[at + 1 :])
         assert (f"{len(left) - 10} others" in rows[at - 1][1]) == (len(left) > 11)
         assert f"✕ top-p {p}" in rows[-1][1]
+    browser.slide("top_k", 50)  # the line of others names both filters
+    browser.slide("top_p", 0.5)
+    assert "✕ top-p 0.5, top-k 50" in candidate_rows(browser)[-1][1]
+    browser.slide("top_k", 0)
+    browser.slide("top_p", 0.97)
     browser.slide("temperature", 2)  # the cut lies among the tokens that are not stored
     assert candidate_rows(browser)[-1][0] == "cut"
 
