@@ -93,7 +93,7 @@ with finished texts kept among the beams
 with log P as the score
     log_p / len(ids) ** length_penalty -> log_p
 with log P over the length, whatever length_penalty is
-    ** length_penalty ->
+    len(ids) ** length_penalty -> len(ids)
 with the prompt's tokens counted in the length
     log_p / len(ids) -> log_p / (len(prompt) + len(ids))
     # huggingface/transformers, issue 26624
