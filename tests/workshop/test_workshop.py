@@ -146,7 +146,8 @@ SOFTMAX = "return np.moveaxis(e / e.sum(0), 0, -1)"
         ("rule", "    text = list(ids)", "    ids, text = list(ids), ids", "ids after the call"),
         ("speculation", "return self.text[len(ids) :], qs", "advance(self.model, self.text, "
          "self.cache); return self.text[len(ids) :], qs", "runs its last draft"),
-        ("keys", "min(self.length, length)", "min(self.length + 1, length)", "can make longer"),
+        ("keys", "min(self.length, length)", "length if length <= self.length + 1 else self.length",
+         "can make longer"),
         ("cached", "chunk], cache, last=1)", "chunk], cache, last=int(cache.length + chunk >= "
          "len(ids)))", "rows of logits with chunk=3"),
     ],

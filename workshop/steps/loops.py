@@ -184,10 +184,6 @@ of a random number compared with probabilities, not with their running sum
     => return int(np.argmax(probs > rng.random()))
 of the largest p * u, with a random number u for each token
     => return int(np.argmax(probs * rng.random(len(probs))))
-of a random number that is squared, so that small ones are too frequent
-    rng.random() -> rng.random() ** 2
-of draws that never give the last token
-    rng.random() * -> rng.random() * (1 - probs[-1]) *
 """)
 DRAW = Part(("draw",), see_draw, DRAW_WRONG, '"Samplers": The draw.')
 
