@@ -12,13 +12,14 @@ from page.trace import recording
 
 SIZES = {2: "k|v", 3: "last", 5: "n_head", 7: "d_head", 35: "n_embd", 105: "3 n_embd"}
 SIZES |= {140: "4 n_embd", 11: "n_vocab", 23: "n_ctx", 13: "n_new", 17: "n_all", 19: "n_layer"}
-SIZES |= {4: "n_slots", 21: "n_slots"}  # before and after the cache grows
+SIZES |= {4: "n_slots", 16: "n_more", 20: "n_slots"}  # the cache grows from 4 to 20 slots
 
 
 def axes_in(modules):
     """Return {(place, node, name or operation): axes} for the arrays in a pass of GPT-2. An axis
     without a name is None. modules: as in the `recording` of the run that is to be named."""
     model, ids, found = tiny(), np.arange(13) % 11, {}
+    model.n_ctx = 20  # less than wpe has: the cache grows by less than n_all
     with recording(modules, model) as record:
         for last in (3, None):
             cache = model.new_cache()
@@ -34,16 +35,13 @@ def axes_in(modules):
 
 
 def tiny():
-    """Return a random model with the sizes of SIZES."""
-    rng = np.random.default_rng(0)
+    """Return a model with the sizes of SIZES. Its weights are 0, because only shapes count."""
 
-    def random(**shapes):
-        return {name: rng.random(shape, np.float32) for name, shape in shapes.items()}
+    def zeros(**shapes):
+        return {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
 
-    def block():
-        attn = {"c_attn": random(w=(105, 35), b=105), "c_proj": random(w=(35, 35), b=35)}
-        mlp = {"c_fc": random(w=(140, 35), b=140), "c_proj": random(w=(35, 140), b=35)}
-        return {"ln_1": random(g=35, b=35), "attn": attn, "ln_2": random(g=35, b=35), "mlp": mlp}
-
-    blocks = {"blocks": [block() for _ in range(19)], "ln_f": random(g=35, b=35)}
-    return GPT2(random(wte=(11, 35), wpe=(23, 35)) | blocks, n_head=5)
+    attn = {"c_attn": zeros(w=(105, 35), b=105), "c_proj": zeros(w=(35, 35), b=35)}
+    mlp = {"c_fc": zeros(w=(140, 35), b=140), "c_proj": zeros(w=(35, 140), b=35)}
+    norm = zeros(g=35, b=35)
+    blocks = [{"ln_1": norm, "attn": attn, "ln_2": norm, "mlp": mlp}] * 19
+    return GPT2(zeros(wte=(11, 35), wpe=(23, 35)) | {"blocks": blocks, "ln_f": norm}, n_head=5)

@@ -37,11 +37,10 @@ def code_html(record, tokenizer, sequence, most=MOST_BYTES) -> str:
     for left_out, whole in ([], True), (inner, True), (inner, False):
         packing = Packing(record, axes, sequence, left_out, whole)
         data = {name: getattr(packing, name) for name in ("stops", "values", "left_out", "whole")}
-        data |= {"nodes": record.nodes, "passes": record.passes, "goes_on": record.done}
-        data |= {"callers": [caller for caller, _ in record.frames], "ids": sequence.ids}
+        data |= {"nodes": record.nodes, "passes": record.passes, "ids": sequence.ids}
+        data |= {"n_prompt": sequence.n_prompt, "callers": [x for x, _ in record.frames]}
         data |= {"files": {m.__name__: Path(str(m.__file__)).read_text("utf-8") for m in MODULES}}
-        labels = {int(id): label(tokenizer, id) for id in packing.named}
-        data |= {"n_prompt": sequence.n_prompt, "labels": labels}
+        data["labels"] = {int(id): label(tokenizer, id) for id in packing.named}
         parts = {t: np.concatenate([np.empty(0, f"<{t}"), *x]) for t, x in packing.arrays.items()}
         parts["f2"] = parts["f2"].view("u1").reshape(-1, 2).T.ravel()  # low bytes first: smaller
         parts["code"] = np.frombuffer(json.dumps(data).encode(), "u1")
@@ -71,12 +70,12 @@ class Packing:
     def stop(self, node, frame, n_pass, part, entries):
         """Return [node, frame, pass, part, [name or operation, value, axes, ...]]."""
         is_short = n_pass == 0 and isinstance(part, int) and not self.whole
-        found, place = [], self.record.frames[frame][1]
+        found, file, place = [], self.record.nodes[node][0], self.record.frames[frame][1]
         for key, value in entries:
             shape = self.record.shape(value)
             axes = self.known_axes.get((place, node, key), ())
-            if not place and shape[-1:] == (self.n_vocab,):
-                axes = *["n_new"] * len(shape[1:]), "n_vocab"
+            if not place and shape[-1:] == (self.n_vocab,):  # outside of a pass
+                axes = *["last" if file == "generate" else "n_new"] * len(shape[1:]), "n_vocab"
             axes = axes if len(axes) == len(shape) else (None,) * len(shape)
             is_result = key == entries[-1][0] and "list" not in self.values[value]
             if part not in self.left_out and (is_result or not is_short):
@@ -105,8 +104,8 @@ class Packing:
         place.update(type=kind, at=[self.add(kind, part) for part in parts])
 
     def best_of(self, x, came):  # [..., n_vocab]
-        """Store some numbers: those of the N_BEST tokens by the model's logits, which have rows,
-        and of the text's next token. Of sorted numbers, which belong to no token: the largest."""
+        """Store some numbers of each row: of the N_BEST tokens by the model's logits, and of the
+        text's next token; of a running sum, the steps around it; of sorted numbers, the largest."""
         found = []
         for row in (rows := x.reshape(-1, self.n_vocab)):
             best, content = np.argsort(-row.astype(float))[: N_BEST + 1].tolist(), row.tobytes()
@@ -114,13 +113,18 @@ class Packing:
                 self.tokens[content] = [*best[:-1], *came] if {*came} - {*best} else best
             self.best = self.tokens.get(content, self.best)
             other = self.orders.setdefault(np.sort(row).tobytes(), content)
-            is_plain = not np.isfinite(row).all() or np.unique(row).size < 3  # cut, or one-hot
-            falls = [] if is_plain else [(np.diff(y) <= 0).all() for y in (row, np.diff(row))]
-            is_sorted = not is_plain and (any(falls) or other != content)
-            found.append(best if is_sorted else self.best)
+            is_moved = other != content and np.unique(row).size > 2  # not one-hot
+            steps, order, some = np.diff(np.maximum(row, -1e9), prepend=0), "best", self.best
+            if is_moved or (steps.any() and (np.diff(steps) <= 0).all()):
+                order, some = "moved", best
+            elif steps.any() and (steps >= 0).all():
+                order, grows = "steps", np.flatnonzero(steps)
+                at = np.searchsorted(grows, [*came, *self.best][0])
+                some = grows[max(0, at - N_BEST // 2) :][: N_BEST + 1].tolist()
+            found.append(some)
         self.named |= {*(ids := np.array(found)).flat}
         at, place = [self.add("f4", np.take_along_axis(rows, ids, -1))], self.add("i4", ids)
-        more = {"n": ids.shape[-1], "sorted": bool(is_sorted), "true": int(np.count_nonzero(x))}
+        more = {"n": ids.shape[-1], "order": order, "true": int(np.count_nonzero(x))}
         return {"type": "f4", "at": at, "ids": place} | more
 
     def add(self, kind, x):

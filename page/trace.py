@@ -82,8 +82,8 @@ def is_operation(node):
 
 class Record:
     """stops: [node, frame, pass, part, entries] of each statement that ran. part: "in", a layer's
-    number, "out"; outside of a pass "loop", "draw". entries: (name, value) if new or changed, then
-    (node, value) of operations. frames: (caller, place) of each function call; place: the lines
+    number, "out"; outside of a pass "loop", "draw". entries: (name, value) if assigned or changed;
+    then (node, value) of operations. frames: (caller, place) of each function call; place: lines
     that lead to it from a model's __call__. values: each different value once; elsewhere, a value
     is its index here. passes: (is it not a draft model's?, number of cached tokens, new ids)."""
 
@@ -105,8 +105,8 @@ class Record:
         n_pass, part = len(self.passes) - 1, state.part
         if part is None:
             n_pass, part = (n_pass, "draw") if n_pass >= state.began else (state.began, "loop")
-        names = {x: self.store(v, x.startswith("self.")) for x, v in local_names(frame).items()}
-        new = [(name, value) for name, value in names.items() if state.names.get(name) != value]
+        names = {x: (self.store(v, "." in x), id(v)) for x, v in local_names(frame).items()}
+        new = [(x, found[0]) for x, found in names.items() if state.names.get(x) != found]
         state.names, state.node, state.stop, state.calls = names, k, len(self.stops), 0
         self.stops.append([k, state.number, n_pass, part, new])
 

@@ -44,10 +44,8 @@ def parts(root, model, came, rivals):
         for call in block.named(*SUBLAYERS):
             wrote, direction, n = call.value, toward, 1
             if after := norms.get(f"{SUBLAYERS[call.name]}_post_norm"):  # take the norm as a factor
-                factor = llama_norm(wrote, after, model.eps) / np.where(
-                    wrote == 0, np.float32(1), wrote
-                )
-                direction = toward * factor[:, None]
+                divisor = np.where(wrote == 0, np.float32(1), wrote)
+                direction = toward * (llama_norm(wrote, after, model.eps) / divisor)[:, None]
             if call.name != "feed_forward":  # the heads as they are before c_proj mixes them
                 last = call.arguments.get("c_proj") or call.arguments["o"]
                 direction, n = direction @ np.asarray(last["w"]), model.n_head

@@ -122,9 +122,6 @@ def save(folder, params, n_head, end):
     (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
 
 
-# --- the command ----------------------------------------------------------------------------------
-
-
 def frequent_words(documents):
     """Return how often each of the 10,000 most frequent words occurs, as a Counter. Words are cut
     at 30 bytes, because a Chinese sentence is one word."""
@@ -168,7 +165,7 @@ def read(path):
     return tokenizer, ids, line.rpartition(" ")[0] or line
 
 
-def learn(path, n_steps, seed, folder):
+def learn(path, n_steps, folder):
     """Learn until the last step or Ctrl-C, and write the folder. Return the text's first words."""
     from tqdm import tqdm
 
@@ -178,9 +175,9 @@ def learn(path, n_steps, seed, folder):
     sizes = tokenizer.n_vocab, N_CTX, N_EMBD, N_LAYER
     trial = train(new_params(*sizes), N_HEAD, ids[:n_learnt], 2)
     announce(f"{n_steps:,} steps, on {n_learnt:,} tokens", n_steps, lambda: next(trial))
-    params, step = new_params(*sizes, seed), 0
+    params, step = new_params(*sizes), 0
     model = GPT2(params, N_HEAD, end)
-    losses = train(params, N_HEAD, ids[:n_learnt], n_steps, seed=seed)
+    losses = train(params, N_HEAD, ids[:n_learnt], n_steps)
     try:
         with tqdm(losses, total=n_steps, unit="step") as bar:
             for step, loss in enumerate(bar, 1):
@@ -202,7 +199,6 @@ def main():
     parser.add_argument("text", type=Path, help="a text file of a page or more, in UTF-8")
     parser.add_argument("--folder", type=Path, help="what to write, by default models/TEXT")
     parser.add_argument("--steps", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     folder = args.folder or MODELS / args.text.stem
     if folder.exists():
@@ -210,7 +206,7 @@ def main():
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent) as place:  # so nothing is half-written
-            beginning = learn(args.text, args.steps, args.seed, Path(place, "model"))
+            beginning = learn(args.text, args.steps, Path(place, "model"))
             Path(place, "model").rename(folder)
     except KeyboardInterrupt:
         sys.exit("\nnothing was learnt yet")

@@ -54,12 +54,9 @@ class GPT2(nn.Module):
             "model_type": "gpt2",
             "vocab_size": len(self.wte.weight),
             "n_positions": n_ctx,
-            "n_ctx": n_ctx,
             "n_embd": n_embd,
             "n_head": self.n_head,
             "n_layer": len(self.h),
-            "activation_function": "gelu_new",
-            "layer_norm_epsilon": 1e-5,
         }
 
     def tensors(self):

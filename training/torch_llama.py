@@ -7,14 +7,6 @@ import torch.nn.functional as F
 THETA, EPS = 10000.0, 1e-5
 
 
-def rotation(n_ctx, n_dim):
-    """Return the cosines and the sines of the angles, each [n_ctx, n_dim / 2]. For a position and
-    i = 0, 1, ..., n_dim / 2 - 1, the angle is position * THETA^(-2i / n_dim)."""
-    frequencies = THETA ** (-torch.arange(0, n_dim, 2) / n_dim)
-    angles = torch.outer(torch.arange(n_ctx), frequencies)
-    return angles.cos(), angles.sin()
-
-
 def rotate(x, cos, sin):  # [..., n_seq, n_dim], two [n_seq, n_dim / 2] -> [..., n_seq, n_dim]
     """Apply rotary position embeddings (Su et al. 2021). Dimension i is paired with dimension
     i + n_dim / 2."""
@@ -81,7 +73,10 @@ class Llama(nn.Module):
         self.embed_tokens = nn.Embedding(n_vocab, args.n_embd)
         self.layers = nn.ModuleList(Block(args) for _ in range(args.n_layer))
         self.norm = nn.RMSNorm(args.n_embd, eps=EPS)
-        self.cos, self.sin = rotation(args.n_ctx, args.n_embd // args.n_head)
+        n_dim = args.n_embd // args.n_head
+        frequencies = THETA ** (-torch.arange(0, n_dim, 2) / n_dim)
+        angles = torch.outer(torch.arange(args.n_ctx), frequencies)  # [n_ctx, n_dim / 2]
+        self.cos, self.sin = angles.cos(), angles.sin()
 
     def forward(self, ids):  # [batch, n_seq] -> [batch, n_seq, n_vocab]
         x, n_seq = self.embed_tokens(ids), ids.shape[1]
@@ -102,7 +97,6 @@ class Llama(nn.Module):
             "num_hidden_layers": args.n_layer,
             "num_attention_heads": args.n_head,
             "num_key_value_heads": args.n_kv_head,
-            "hidden_act": "silu",
             "rms_norm_eps": EPS,
             "rope_theta": THETA,
         }

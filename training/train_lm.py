@@ -6,7 +6,6 @@ If the folder has no tokenizer, a byte-level BPE is trained on the text first.
 Each document is one training sequence, which starts at position 0, like a prompt. Most sequences
 begin with the separator, but some do not. Thus the model learns to continue prompts with and
 without a separator. Muon trains the hidden matrices; AdamW trains embeddings, biases and gains.
-The learning rates rise during the first steps, and then fall linearly to zero.
 """
 
 import argparse
@@ -16,6 +15,7 @@ import random
 import sys
 from pathlib import Path
 
+import numpy as np
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
@@ -23,13 +23,12 @@ from safetensors.torch import save_file
 
 from loading.tokenizer import read_gpt2_tokenizer
 from training.corpus import read_documents, without_overlap
-from training.muon import Muon, fit
+from training.loop import batches, fit
 from training.torch_gpt2 import GPT2
 from training.torch_llama import Llama
 from training.train_bpe import count_words, learn_tokens, save_tokens
 
 ARCHITECTURES = {"gpt2": GPT2, "llama": Llama}
-DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 
 
 def initialize(model, n_layer):
@@ -44,83 +43,55 @@ def initialize(model, n_layer):
             nn.init.zeros_(p)
 
 
-def batches(documents, separator, n_ctx, tokens_per_batch, rng):
-    """Return the batches of one epoch: tuples (inputs, targets), each [n_rows, n_seq].
-
-    documents: lists of ids; separator: the separator's id. The documents of a batch have similar
-    lengths. Targets are padded with -100. If a document is longer than n_ctx, only a random part of
-    it is used."""
-    documents = documents[:]
-    rng.shuffle(documents)
-    result = []
-    for start in range(0, len(documents), 1024):
-        rows = []
-        for ids in documents[start : start + 1024]:
-            ids = ([separator] if rng.random() < 0.7 else []) + ids + [separator]
-            if len(ids) > n_ctx + 1:
-                cut = rng.randrange(len(ids) - n_ctx)
-                ids = ids[cut : cut + n_ctx + 1]
-            rows.append(ids)
-        rows.sort(key=len)
-        while rows:
-            n_seq = min(n_ctx, 32 * math.ceil((len(rows[-1]) - 1) / 32))
-            group = [rows.pop() for _ in range(min(len(rows), max(1, tokens_per_batch // n_seq)))]
-            inputs = torch.full((len(group), n_seq), separator)
-            targets = torch.full((len(group), n_seq), -100)
-            for i, ids in enumerate(group):
-                inputs[i, : len(ids) - 1] = torch.tensor(ids[:-1])
-                targets[i, : len(ids) - 1] = torch.tensor(ids[1:])
-            result.append((inputs, targets))
-    rng.shuffle(result)
-    return result
+def examples(documents, separator, n_ctx, rng):
+    """Yield each document, a list of ids, as a pair (input ids, target ids). If a document is
+    longer than n_ctx, only a random part of it is used."""
+    for ids in documents:
+        ids = ([separator] if rng.random() < 0.7 else []) + ids + [separator]
+        start = rng.randrange(max(1, len(ids) - n_ctx))
+        ids = ids[start : start + n_ctx + 1]
+        yield ids[:-1], ids[1:]
 
 
-def cross_entropy(logits, targets):  # [batch, n_seq, n_vocab], [batch, n_seq] -> a scalar
-    return F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-100)
-
-
-@torch.no_grad()
-def mean_loss(model, held_back):
-    """Return the mean loss in nats per token. held_back: batches not used for training."""
-    model.eval()
-    losses = [(cross_entropy(model(x), y).item(), (y >= 0).sum().item()) for x, y in held_back]
-    model.train()
-    return sum(loss * n for loss, n in losses) / sum(n for _, n in losses)
-
-
-def save(model, folder, config, dtype):
-    """Write config.json and model.safetensors to the folder. dtype: the type of saved weights."""
-    tensors = {name: tensor.to(dtype).contiguous() for name, tensor in model.tensors().items()}
-    save_file(tensors, f"{folder}/model.safetensors", metadata={"format": "pt"})
-    Path(folder, "config.json").write_text(json.dumps(config, indent=2) + "\n")
-
-
-def train(model, documents, separator, args, config):
+def train(model, documents, separator, args):
     """Train the model on 98 % of the documents. After each epoch, save the model and print its loss
-    on the remaining 2 %. documents: lists of ids; separator: the separator's id; args: the result
-    of arguments(); config: the contents of config.json."""
-    rng = random.Random(args.seed)
-    held_back, documents = documents[: len(documents) // 50], documents[len(documents) // 50 :]
-    held_back = batches(held_back, separator, args.n_ctx, args.batch, random.Random(0))
+    on the remaining 2 %. documents: lists of ids; separator: the separator's id; args: those
+    of the command."""
+    rng = random.Random(0)
+
+    def epoch(documents):
+        pairs = [*examples(documents, separator, args.n_ctx, rng)]
+        return batches(pairs, separator, args.batch, rng)
+
+    n_held_back = len(documents) // 50
+    held_back = epoch(documents[:n_held_back])
+    epochs = [epoch(documents[n_held_back:]) for _ in range(args.epochs)]
     matrices = [m.weight for m in model.modules() if isinstance(m, nn.Linear)]
     others = [p for p in model.parameters() if all(p is not matrix for matrix in matrices)]
     optimizers = [
-        Muon(matrices, lr=args.muon_lr, weight_decay=args.weight_decay),
+        torch.optim.Muon(matrices, lr=args.muon_lr, weight_decay=0.1),
         torch.optim.AdamW(others, lr=args.adam_lr, betas=(0.9, 0.98), weight_decay=0.01),
     ]
-    shape = args.n_ctx, args.batch
-    epochs = [batches(documents, separator, *shape, rng) for _ in range(args.epochs)]
 
     def loss_of(inputs, targets):  # 2 x [n_rows, n_seq] -> a number
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=args.autocast):
             logits = model(inputs)
-        return cross_entropy(logits.float(), targets)
+        return F.cross_entropy(logits.float().flatten(0, 1), targets.flatten())
 
-    def save_epoch(epoch):
-        save(model, args.folder, config, DTYPES[args.dtype])
-        print(f"epoch {epoch}: held-back loss {mean_loss(model, held_back):.4f}", flush=True)
+    for number in fit(model, optimizers, epochs, loss_of):
+        dtype = getattr(torch, args.dtype)
+        tensors = {name: p.to(dtype).contiguous() for name, p in model.tensors().items()}
+        save_file(tensors, args.folder / "model.safetensors", metadata={"format": "pt"})
+        print(f"epoch {number}: held-back loss {mean_loss(model, held_back, loss_of):.4f}")
 
-    fit(model, optimizers, epochs, loss_of, save_epoch)
+
+@torch.no_grad()
+def mean_loss(model, held_back, loss_of):
+    """Return the mean loss in nats per token. held_back: batches not used for training."""
+    model.eval()
+    losses = [loss_of(*batch).item() for batch in held_back]
+    model.train()
+    return np.average(losses, weights=[(targets >= 0).sum() for _, targets in held_back])
 
 
 def arguments():
@@ -142,16 +113,19 @@ def arguments():
     parser.add_argument("--batch", type=int, default=8192, help="tokens per step")
     parser.add_argument("--muon-lr", type=float, default=0.02)
     parser.add_argument("--adam-lr", type=float, default=0.003)
-    parser.add_argument("--weight-decay", type=float, default=0.1)
-    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--autocast", action="store_true", help="multiply in bfloat16")
-    parser.add_argument("--dtype", choices=DTYPES, default="float32", help="the saved weights")
+    parser.add_argument(
+        "--dtype",
+        choices=["float32", "float16", "bfloat16"],
+        default="float32",
+        help="the saved weights",
+    )
     return parser.parse_args()
 
 
 def main():
     args = arguments()
-    torch.manual_seed(args.seed)
+    torch.manual_seed(0)
     documents = read_documents(args.files, args.opening)
     if not (args.folder / "vocab.json").exists():
         args.folder.mkdir(parents=True, exist_ok=True)
@@ -161,7 +135,7 @@ def main():
     documents = without_overlap(documents, read_documents(args.held_out, args.opening))
     if len(documents) < 50:
         sys.exit(f"{len(documents)} documents are too few; give at least 50 (one is held back)")
-    random.Random(args.seed).shuffle(documents)
+    random.Random(0).shuffle(documents)
     documents = [tokenizer.encode(document) for document in documents]
     model = ARCHITECTURES[args.architecture](tokenizer.n_vocab, args)
     initialize(model, args.n_layer)
@@ -170,10 +144,8 @@ def main():
         (args.folder / "tokenizer_config.json").write_text(kind)
     config = model.config() | {"bos_token_id": separator, "eos_token_id": separator}
     config |= {"tie_word_embeddings": True, "torch_dtype": args.dtype}
-    n_parameters = sum(p.numel() for p in model.parameters())
-    n_tokens = sum(len(ids) + 1 for ids in documents)
-    print(f"{n_parameters:,} parameters, {len(documents):,} documents, {n_tokens:,} tokens")
-    train(model, documents, separator, args, config)
+    (args.folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+    train(model, documents, separator, args)
 
 
 if __name__ == "__main__":

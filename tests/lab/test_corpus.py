@@ -59,7 +59,7 @@ def test_the_programs_train_a_model_that_knows_its_text_by_heart(architecture, t
     texts = [f"The {a} saw a {b} and a {c}." for a in "xyzw" for b in "pqrst" for c in "klm"]
     (tmp_path / "text.txt").write_text("<|endoftext|>".join(texts), encoding="utf-8")
     sizes = ["--n-embd", 32, "--n-head", 2, "--n-layer", 1, "--n-ctx", 32, "--n-inner", 64]
-    how = ["--architecture", architecture, "--epochs", 20, "--batch", 256, "--dropout", 0]
+    how = ["--architecture", architecture, "--epochs", 20, "--batch", 128, "--dropout", 0]
     how += ["--muon-lr", 0.1, "--adam-lr", 0.02]
     run("train_lm", tmp_path, tmp_path / "text.txt", "--merges", 6, *sizes, *how)
     assert (tmp_path / "merges.txt").read_text("utf-8").split("\n")[1] == "Ġ a"  # the most common

@@ -14,7 +14,7 @@ from page.code import code_html, stepping
 from samplers import greedy, make_sampler
 from terminal import command
 
-LEFT, UP, RIGHT, DOWN = "\ue012", "\ue013", "\ue014", "\ue015"
+END, HOME, UP, RIGHT, DOWN = "\ue010", "\ue011", "\ue013", "\ue014", "\ue015"
 
 
 def run(prompt="Once upon a", n=3, sampler=greedy):  # prompt: a text, or ids
@@ -48,7 +48,8 @@ def test_the_page_has_the_record_s_numbers_rounded(browser, html, made):
             kind, sums, ids = shown
             x = value["array"].astype({"f2": np.float16, "f4": np.float32}.get(kind, int))
             if ids:
-                x = np.take_along_axis(x.reshape(-1, 3329), np.array(ids).reshape(-1, 11), -1)
+                x = x.reshape(-1, 3329)
+                x = np.take_along_axis(x, np.array(ids).reshape(len(x), -1), -1)
             x = np.maximum(x.astype(float).ravel(), -1e9)
             expected = (x * (1 + np.arange(x.size) % 7)).sum()
             assert sums == pytest.approx(expected, rel=1e-9, abs=1e-6)
@@ -65,6 +66,34 @@ def test_a_table_has_the_tokens_with_the_best_logits_and_the_next_one(browser, h
         best = {tokenizer.decode([id]).strip() for id in np.argsort(-logits)[:10]}
         came = tokenizer.decode([sequence.ids[i + 3]]).strip()
         assert best | {came} <= {text.strip() for text in shown}
+
+
+def test_the_random_number_falls_between_two_rows_of_the_running_sum(browser, html, made):
+    browser.open(html)
+    browser.js("visit(11)")
+    ids, sums, number = browser.js("""
+        const {value} = namesAt(state.at).find(({name}) => name === "cumulative");
+        const {ids, n} = data.values[value], {operations} = stops[state.at];
+        const product = operations.find(({label}) => label === "rng.random() * cumulative[-1]");
+        return [[...stored.i4.subarray(ids, ids + n)], numbers(value), wordsOf(product)]""")
+    assert ids == sorted(ids) and len(ids) > 3
+    assert ids[np.searchsorted(sums, float(number), side="right")] == made[2].ids[3]
+    browser.js("visit(10)")
+    browser.js("choose(stops[state.at].operations.find((x) => /^np.partition/.test(x.label)))")
+    assert "no longer in the order of the ids" in browser.text("#chosen")
+
+
+def test_axes_that_equal_others_in_size_have_their_own_names(browser, html):
+    browser.open(html)
+    shown = browser.js("""return stops.filter((stop) => stop.pass === 0).flatMap((stop) =>
+        [...stop.names, ...stop.operations].filter(({value}) => isArray(value)).map((x) =>
+            `${data.nodes[stop.node][1]} ${x.label ?? x.name} ${shapeOf(x.value, x.axes)}`))""")
+    for expected in (
+        "advance logits [last 1, n_vocab 3329]",
+        "GPT2.self_attention k [n_head 7, n_all 3, d_head 32]",  # as returned by Cache.append
+        "Cache.reserve more [k|v 2, n_layer 5, n_head 7, n_more 3, d_head 32]",
+    ):
+        assert expected in shown
 
 
 def test_a_long_prompt_keeps_the_first_and_the_last_layer(browser):
@@ -125,13 +154,16 @@ def press(browser, *keys):
 def test_steps_by_keys_and_buttons(browser, html):
     browser.open(html)
     assert place(browser) == [0, "loop", "cached"]
+    assert browser.text(".made > code") == "advance(model, sequence.ids, cache)"
+    assert "shown ahead of the calls in this line" in browser.text("#chosen h2")
     browser.js("goTo(stops.findIndex((s) => s.part === 0))")
     for key, expected in [
         (DOWN, [0, 0, "GPT2.block"]),
-        (UP, [0, 1, "GPT2.__call__"]),  # the next line of the function that called
-        (LEFT, [0, 0, "linear"]),
-        ("]", [0, 1, "linear"]),
-        (".", [1, 1, "linear"]),
+        (UP, [0, 0, "GPT2.__call__"]),  # the line that called
+        (DOWN, [0, 0, "GPT2.block"]),
+        (RIGHT, [0, 0, "layer_norm"]),
+        ("]", [0, 1, "layer_norm"]),
+        (".", [1, 1, "layer_norm"]),
     ]:
         press(browser, key)
         assert place(browser) == expected, key
@@ -169,7 +201,13 @@ def test_twelve_bookmarks_ask_and_answer(browser, html):
         assert place(browser)[2] == function and browser.text("#question > p").endswith("?")
         assert not browser.all("#question details[open]")
     browser.js("visit(1)")
-    assert browser.text("mark") == "q / math.sqrt(q.shape[-1]) @ k.swapaxes(-1, -2)"
+    scores = "q / math.sqrt(q.shape[-1]) @ k.swapaxes(-1, -2)"
+    assert browser.text("mark") == scores
+    press(browser, "]", ".")  # the same part of the line, in another layer and pass
+    assert browser.text("mark") == scores and "one score" in browser.text("#question")
+    press(browser, RIGHT)  # a bookmark ends where the reader goes on
+    assert not browser.all("mark, #bookmarks [aria-pressed=true]")
+    assert browser.text("#question").startswith("Begin with")
     browser.open(code_html(*run(n=1)))
     assert browser.texts("#bookmarks button:disabled") == ["10 temperature", "11 top-k"]
 
@@ -185,3 +223,15 @@ def test_the_keyboard_reaches_every_control_and_each_has_a_name(browser, html):
     press(browser, RIGHT, DOWN)
     shown = browser.js("return document.activeElement.closest('.array').innerText")
     assert re.search(r"\[0, 1, 1\] = \S+ \(head 0,  ?upon\)", shown)
+    numbers = browser.js("""const {value} = namesAt(state.at).find(({name}) => name === "q");
+        return numbers(value)""")
+    one_head = numbers[: len(numbers) // 7]
+    picture = "document.querySelector('#names .cells')"
+    says = f"return {picture}.closest('.array').querySelector('p').textContent.replaceAll('−', '-')"
+    browser.js("document.activeElement.blur()")
+    assert float(browser.js(says).split("±")[1]) == pytest.approx(max(map(abs, one_head)), rel=0.01)
+    browser.js(f"{picture}.focus()")
+    for key, number in (HOME, min(one_head)), (END, max(one_head)):
+        press(browser, key)
+        found = float(browser.js(says).split(" = ")[1].split()[0])
+        assert found == pytest.approx(number, rel=1e-3)

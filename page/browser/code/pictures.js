@@ -13,9 +13,10 @@ function matrixOf({value, axes}, index = []) {
   const before = shape.slice(0, -2).map((n, i) =>
     index[i] ?? (axes[i] === "n_head" ? Math.min(state.head, n - 1) : 0));
   const from = before.reduce((offset, j, i) => offset * shape[i] + j, 0) * rows * columns;
-  const most = found.reduce((most, x) => (isMasked(x) ? most : Math.max(most, Math.abs(x))), 0);
+  const shown = found.slice(from, from + rows * columns);
+  const most = shown.reduce((most, x) => (isMasked(x) ? most : Math.max(most, Math.abs(x))), 0);
   const head = axes.slice(0, -2).indexOf("n_head");
-  return {rows, columns, scale: most || 1, at: (i, j) => found[from + i * columns + j],
+  return {rows, columns, scale: most || 1, at: (i, j) => shown[i * columns + j],
     head: head < 0 ? "" : `head ${before[head]}`,
     place: (i, j) => `[${[...before, ...shape.length > 1 ? [i] : [], j].join(", ")}]`};
 }
@@ -90,10 +91,16 @@ function gridOf(matrix, down, across) {
     says.textContent = words ? `${number} (${words})` : number;
     fill(cursor, {"--x": column / columns, "--y": row / rows});
   };
+  const extreme = (sign) => range(rows * columns).map((k) => [Math.floor(k / columns), k % columns])
+    .filter((k) => !isMasked(at(...k)))
+    .reduce((best, k) => (sign * at(...k) > sign * at(...best) ? k : best));
   const leave = () => { says.textContent = rest; };
-  const moved = {ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1]};
+  const moved = {ArrowUp: () => [row - 1, column], ArrowDown: () => [row + 1, column],
+    ArrowLeft: () => [row, column - 1], ArrowRight: () => [row, column + 1],
+    Home: () => extreme(-1), End: () => extreme(1)};
   const cells = element("div.cells", {tabindex: 0, role: "application", "--w": 1 / columns,
-    "--h": 1 / rows, "aria-label": "the numbers: arrow keys move from one to the next",
+    "--h": 1 / rows, "aria-label": "the numbers: arrow keys move from one to the next, "
+      + "Home and End to the least and the greatest",
     onfocus: () => look(row, column), onblur: leave, onpointerleave: leave,
     onpointermove: ({offsetX, offsetY}) => look(Math.floor(offsetY / canvas.clientHeight * rows),
       Math.floor(offsetX / canvas.clientWidth * columns)),
@@ -101,7 +108,7 @@ function gridOf(matrix, down, across) {
       if (!moved[event.key] || event.shiftKey) return;
       event.preventDefault();
       event.stopPropagation();
-      look(row + moved[event.key][0], column + moved[event.key][1]);
+      look(...moved[event.key]());
     }}, canvas, cursor);
   const words = down && element("div.words", {lang: ""}, down.map((text) => element("span", text)));
   return element("div", says, element("div.grid", {"--rows": rows}, words, cells));
@@ -120,17 +127,24 @@ function chooseRow(entry) {  // buttons to choose one of several rows
 }
 
 function bestTable(entry, most) {
-  const {shape, ids, n, dtype, sorted, true: n_true} = data.values[entry.value];
-  const from = rowIn(entry) * n, all = numbers(entry.value).slice(from, from + n);
+  const {shape, ids, n, dtype, order, true: n_true} = data.values[entry.value];
+  const n_all = shape.at(-1), from = rowIn(entry) * n;
+  const all = numbers(entry.value).slice(from, from + n);
   const size = Math.max(...all.map((x) => (isMasked(x) ? 0 : Math.abs(x)))) || 1;
   const bar = (x) => element("td", element("span.track", {"aria-hidden": "true",
     "--p": isMasked(x) ? 0 : Math.abs(x) / size}));
+  const those = [...stored.i4.subarray(ids + from, ids + from + n)];
+  const names = {best: those.map(token), steps: those.map((id) => `${token(id)} ${id}`)}[order];
   const table = element("table.best", all.slice(0, most ?? n).map((x, i) =>
-    element("tr", !sorted && element("th", {scope: "row", lang: ""},
-      token(stored.i4[ids + from + i])), element("td", dtype === "bool" ? `${x === 1}`
-      : digits(x, dtype === "float64" ? 6 : 3)), !most && bar(x))));
-  const what = dtype === "bool" ? `true for ${n_true} of ${shape.at(-1)} tokens`
-    : sorted ? `the largest of ${shape.at(-1)}, sorted: not those of certain tokens`
-      : `${n} of ${shape.at(-1)} tokens: the best by the model's logits, and the text's next`;
-  return most ? table : element("div", element("p.note", what), table);
+    element("tr", names && element("th", {scope: "row", lang: ""}, names[i]),
+      element("td", dtype === "bool" ? `${x === 1}` : digits(x, dtype === "float64" ? 6 : 3)),
+      !most && bar(x))));
+  const what = {
+    best: `${n} of ${n_all} tokens: the best by the model's logits, and the text's next`,
+    moved: `the largest of ${n_all} numbers, which are no longer in the order of the ids`,
+    steps: `${n} of ${n_all} tokens in the order of their ids, around the text's next: at each, `
+      + "the sum grows",
+  };
+  return most ? table : element("div", element("p.note",
+    dtype === "bool" ? `true for ${n_true} of ${n_all} tokens` : what[order]), table);
 }

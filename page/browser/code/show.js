@@ -16,7 +16,7 @@ function showStory() {
   const {length} = stops[state.at], {n_prompt} = data, pieces = piecesOf(data.ids);
   find("#story").replaceChildren(pieces.slice(0, n_prompt).join(""),
     element("b", pieces.slice(n_prompt, length).join("")),
-    element("span", pieces.slice(length).join("")));
+    element("span", pieces.slice(length, stops.at(-1).length).join("")));
 }
 
 const piecesOf = (ids) => ids.map((id) => data.labels[id]);
@@ -119,9 +119,10 @@ function operation(entry) {
 }
 
 function choose(entry) {
-  state.chosen = state.chosen === entry ? null : entry;
+  Object.assign(state, {chosen: state.chosen === entry ? null : entry, bookmark: null});
   showMark();
   showValues();
+  showTour();
 }
 
 // --- the values ---
@@ -134,13 +135,16 @@ function namesAt(i) {  // all names of the function when the line is about to ru
 }
 
 function showValues() {
-  const {node, names} = stops[state.at], all = namesAt(state.at), list = shownOperations(state.at);
+  const {node, frame, names} = stops[state.at], all = namesAt(state.at);
+  const list = shownOperations(state.at);
   const isOther = ({value}) => data.values[value].object ?? data.values[value].of;
   const shown = all.filter((entry) => !isOther(entry)), drawn = list.filter(hasNumbers);
   showHeads([...shown, ...list]);
   const made = state.chosen ?? drawn.at(-1);
+  const calls = stops[state.at + 1] && data.callers[stops[state.at + 1].frame] === frame;
   find("#chosen").replaceChildren(...made ? [element("h2", state.chosen ? "This part of the line"
-    : "What the line computes"), box(made, ".made")] : []);
+    : "What the line computes", calls && element("span.note",
+    " shown ahead of the calls in this line: ↓ into")), box(made, ".made")] : []);
   find("#title").textContent = `Names in ${data.nodes[node][1]}, before the line runs`;
   const isNew = (entry) => names.includes(entry);
   find("#names").replaceChildren(...shown.filter(isNew).map((entry) => box(entry, ".new")),
@@ -177,13 +181,16 @@ function box(entry, kind) {  // a name or an operation with its value
 
 async function start() {
   await load();
-  const {left_out, whole, goes_on} = data, told = [];
+  const {left_out, whole, ids} = data, told = [];
+  const rest = ids.slice(stops.at(-1).length);
   if (left_out.length) told.push(`The numbers of layers ${left_out[0]} to ${left_out.at(-1)} are `
     + "left out, because this page would be too large.");
   if (!whole) told.push("In the layers of the first pass, only the numbers of results are kept.");
-  if (goes_on) told.push("The text goes on after the passes that are shown.");
   find("#limits").textContent = told.join(" ");
-  document.title = `${piecesOf(data.ids).join("").trim().slice(0, 60)} · tokenwise`;
+  find("#rest").hidden = !rest.length;
+  find("#rest summary").textContent = `After the passes shown, ${rest.length} more tokens follow.`;
+  find("#rest p").textContent = piecesOf(rest).join("");
+  document.title = `${piecesOf(ids).join("").trim().slice(0, 60)} · tokenwise`;
   follow();
   drawTour();
   showTour();

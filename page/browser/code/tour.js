@@ -51,6 +51,9 @@ const TOUR = [
       + "a part as long as its probability. The number falls into one of them."},
 ];
 
+const WHERE_TO_BEGIN = "Begin with the tour, bookmarks 1 to 12, each with a question; or follow "
+  + "the run line by line with step →.";
+
 // Return a bookmark's stop: in this pass and layer if it is there, else the first one.
 function stopOf({at, last}) {
   const fits = range(stops.length).filter((i) =>
@@ -82,11 +85,9 @@ function showTour() {
   const box = find("#question"), place = TOUR[state.bookmark];
   for (const [i, button] of [...find("#bookmarks").children].entries())
     button.setAttribute("aria-pressed", i === state.bookmark);
-  box.hidden = !place;
-  if (!place || box.dataset.name === place.name) return;
-  box.dataset.name = place.name;
-  box.querySelector("details").open = false;
-  const [question, answer] = box.querySelectorAll("p");
-  question.textContent = place.asks;
-  answer.textContent = place.answer;
+  const [question, answer] = box.querySelectorAll("p"), asks = place?.asks ?? WHERE_TO_BEGIN;
+  if (question.textContent === asks) return;
+  question.textContent = asks;
+  answer.textContent = place?.answer;
+  Object.assign(box.querySelector("details"), {hidden: !place, open: false});
 }

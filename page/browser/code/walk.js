@@ -14,8 +14,8 @@ const WAYS = {  // how to go on -> is this the stop to go to?
   step: (i) => !isFolded(stops[i].part) || isCallOfBlock(i),
   back: (i) => !isFolded(stops[i].part) || isCallOfBlock(i),
   into: () => true,
-  over: (i, from) => depth(stops[i].frame) <= from,
-  out: (i, from) => depth(stops[i].frame) < from,
+  over: (i, frame) => depth(stops[i].frame) <= depth(frame),
+  out: (i, frame) => stops[i].frame === data.callers[frame],
 };
 
 // A layer begins with the line that calls its block. This line is not folded.
@@ -27,12 +27,15 @@ function set(changes) {
 }
 
 function go(way) {
-  const by = way === "back" ? -1 : 1, from = depth(stops[state.at].frame);
-  for (let i = state.at + by; stops[i]; i += by) if (WAYS[way](i, from)) return goTo(i);
+  const by = ["back", "out"].includes(way) ? -1 : 1, {frame} = stops[state.at];
+  for (let i = state.at + by; stops[i]; i += by) if (WAYS[way](i, frame)) return goTo(i);
 }
 
+// At the same line, its chosen part and its bookmark stay.
 function goTo(i) {
-  if (stops[i]) set({at: i, chosen: null, row: null});
+  const {node, operations} = stops[i], stays = node === stops[state.at].node;
+  const chosen = stays && operations.find(({name}) => name === state.chosen?.name);
+  set({at: i, row: null, chosen: chosen || null, bookmark: stays ? state.bookmark : null});
 }
 
 // Return the stop at the same line of another part, or else the first stop there.
@@ -80,10 +83,14 @@ function writeAddress() {
   }, 200);
 }
 
+// Return the line of the generation loop that calls the model.
+const beginning = () => range(stops.length).find((i) =>
+  data.callers[stops[i].frame] === null && shownOperations(i).some(hasNumbers));
+
 function follow() {
   const words = new URLSearchParams(location.hash.slice(1));
   const there = range(stops.length).filter((i) => `${stops[i].pass}` === words.get("pass")
     && `${stops[i].part}` === words.get("part"));
   state.head = Math.max(0, Math.floor(words.get("head")) || 0);
-  goTo(there[clamp(Math.floor(words.get("line")) - 1 || 0, 0, there.length - 1)] ?? 0);
+  goTo(there[clamp(Math.floor(words.get("line")) - 1 || 0, 0, there.length - 1)] ?? beginning());
 }
