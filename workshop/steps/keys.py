@@ -79,6 +79,7 @@ def see_context(m, before, new):
 
 def see_cut(m, seed):
     yield from play(m, "tokens", IDS[:4], ("cut", 2), IDS[4:5])
+    yield from play(m, "kept tokens", IDS[:4], ("cut", 4), IDS[4:5])
     yield from play(m, "more tokens", IDS[:6], ("cut", 3), IDS[6:8], IDS[:1], ("cut", 7), IDS[1:2])
     yield from play(m, "other tokens", IDS[:6], ("cut", 0), IDS[:2])
 
