@@ -41,10 +41,10 @@ def main(argv: list[str]) -> int:
         hint(verdicts, options.hint)
     else:
         show(verdicts)
-        if [state for _, state, *_ in verdicts] == ["done"] * len(verdicts):
-            from workshop.hunt import name_of
+    if all(state == "done" for _, state, *_ in verdicts):
+        from workshop.hunt import name_of
 
-            print(name_of(Path(options.file)), end="")
+        print(name_of(Path(options.file)), end="", file=sys.stderr if options.json else sys.stdout)
     return int(any(state == "wrong" for _, state, *_ in verdicts))
 
 
@@ -85,8 +85,7 @@ def hunt(argv: list[str]) -> int:
     parser.add_argument("--step", help="the step that has the mistake")
     parser.add_argument("--seed", type=int, default=0, help="a number: it chooses the mistake")
     options = parser.parse_args(argv)
-    if options.step:
-        chosen(options.step)
+    chosen(options.step)
     from workshop.hunt import write
 
     return new(Path(options.file), lambda path: write(path, options.step, options.seed))

@@ -1,4 +1,4 @@
-"""Hunt: a file of right code with one known mistake. Its reader sees only what the mistake does.
+"""Hunt: a file of right code with one known mistake. Its reader sees one result that is wrong.
 
     python -m workshop hunt prey.py --step keys --seed 3
 
@@ -7,35 +7,34 @@ The same judge accepts the repair, and then says how the mistake is called.
 
 import ast
 import re
-import types
+import sys
 from collections import Counter
 from pathlib import Path
 
 import numpy as np
 
-from generate import Sequence
-from samplers import greedy
-from workshop.compare import Raised, Seen, is_right, plain
+from workshop.compare import Raised, Seen, close, is_right, plain, same_shape, tell
 from workshop.engine import Part, Tape, difference, right_tape
-from workshop.mistakes import Mistake, build, text_of
+from workshop.mistakes import Mistake, build, read, text_of
 from workshop.steps import STEPS
-from workshop.steps.inputs import tiny
 
 HELPERS = dict.fromkeys(("check", "keep"), "samplers.py") | {
     "residual": "speculative.py",
     "log_softmax": "gpt2.py",
 }
-HEAD = """# hunt {step} {seed}: this file has one mistake. What it does:
+PATCHED = re.compile(
+    r"\bif (True|False)\b|\bpass$|\b0 \*|[+*] 0\b|\b_ = |in \[0\]|^ *(if|for|while) .*: \w|.{101}"
+)
+HEAD = """# hunt {step} {seed}: this file has one mistake. A result that it changes:
 {symptom}
-# Find it and mend it. Then run: python -m workshop {file} {step}
+# Find it and mend it. Only then run this command, because it names the mistake:
+#   python -m workshop {file} {step}
 
 from __future__ import annotations
 
 import math
 
 import numpy as np
-
-import gpt2
 """
 
 
@@ -61,13 +60,17 @@ def name_of(path: Path) -> str:
 
 def choose(step: str | None, seed: int) -> tuple[str, Part, Mistake, str]:
     """Choose a step, and a mistake in it that changes a result without raising an error."""
+    if seed < 0:
+        sys.exit(f"the seed is {seed}: choose 0, 1, 2, ...")
+    steps = [s for s in STEPS if s.parts[0].mistakes]
+    step = step or steps[seed % len(steps)].name
+    parts = [part for s in steps if s.name == step for part in s.parts]
+    known = [(part, m) for part in parts for m in part.mistakes if not looks_patched(m)]
+    if not known:
+        sys.exit(f"the step {step} has no known mistakes: choose a different step")
     rng = np.random.default_rng(seed)
-    steps = [s for s in STEPS if s.parts[0].mistakes and step in (None, s.name)]
-    if step is None:
-        return choose(steps[rng.integers(len(steps))].name, seed)
     while True:
-        part = steps[0].parts[rng.integers(len(steps[0].parts))]
-        wrong = part.mistakes[rng.integers(len(part.mistakes))]
+        part, wrong = known[rng.integers(len(known))]
         style = part.styles[rng.integers(len(part.styles))]
         tape = Tape(part, build(part.source, wrong, style))
         differ = difference(tape, right_tape(part), is_right)
@@ -75,14 +78,24 @@ def choose(step: str | None, seed: int) -> tuple[str, Part, Mistake, str]:
             return step, part, wrong, style
 
 
+def looks_patched(wrong: Mistake) -> bool:
+    """Return whether the mistake has a line that nobody would write, which gives it away."""
+    new = [line for line in wrong.code.splitlines() if line not in read(wrong.source)]
+    return any(map(PATCHED.search, new))
+
+
 def symptom(part: Part, wrong: Mistake, style: str) -> list[str]:
-    """Describe what the mistake does: to a text, or else to the first result that differs."""
-    right, mine = (written(code(mistake, style)) for mistake in (None, wrong))
-    if mine != right:
-        return [f"the model writes {mine}", f"instead of {right}"]
+    """Show the first result that differs, with the mistake and without it."""
     tape = Tape(part, build(part.source, wrong, style))
     a, b = difference(tape, right_tape(part), is_right) or ()
-    return [f"the model's text is right, but not {b.label}:", table(a), f"instead of {table(b)}"]
+    label = b.label
+    if isinstance(b.value, np.ndarray):
+        if not same_shape(a.value, b.value):
+            return [tell(a, b)]
+        row = tuple(np.argwhere(~close(a.value, b.value))[0][:-1])  # the first that differs
+        label += "".join(f", {axis} {n}" for axis, n in zip(b.kind.split(", "), row))
+        a, b = (seen._replace(value=seen.value[row]) for seen in (a, b))
+    return [f"{label}:", table(a), f"instead of {table(b)}"]
 
 
 def table(seen: Seen) -> str:
@@ -91,20 +104,8 @@ def table(seen: Seen) -> str:
         counts = Counter(map(repr, seen.value)).most_common(6)
         return ", ".join(f"{outcome}: {n / len(seen.value):.0%}" for outcome, n in sorted(counts))
     is_array = isinstance(seen.value, np.ndarray)
-    value = np.round(np.float64(seen.value), 2) if is_array else seen.value
+    value = np.round(np.float64(seen.value), 5) if is_array else seen.value
     return f"{plain(value)!s:.200}"
-
-
-def written(text: str) -> list[int] | str:
-    """Return the tokens that the model in a file writes."""
-    module = types.ModuleType("hunt")
-    exec(HEAD[HEAD.index("from") :] + text, vars(module))
-    try:
-        model = tiny(module)
-        with np.errstate(all="ignore"):
-            return list(module.cached(model, Sequence(model, [3, 1, 4], 9, greedy)))
-    except Exception as error:
-        return f"nothing, but raises a {type(error).__name__}"
 
 
 def code(wrong: Mistake | None, style: str) -> str:
@@ -120,14 +121,14 @@ def definition(text: str, name: str, style: str) -> str:
     node = next(n for n in ast.parse(text).body if getattr(n, "name", None) == name)
     segment = str(ast.get_source_segment(text, node))
     constants = dict(re.findall(r"^([A-Z_]{4,}) = (\S+)", f"{text}\n{style}", re.M))
-    own = {name: value for name, value in constants.items() if name in segment}
+    own = {k: ast.literal_eval(value) for k, value in constants.items() if k in segment}
     return ast.unparse(Fold(own).visit(node)) if own else segment
 
 
 class Fold(ast.NodeTransformer):
-    """Decide the conditions that depend only on the style, a dict {constant: its text}."""
+    """Decide the conditions that depend only on the style, a dict {constant: its value}."""
 
-    def __init__(self, style: dict[str, str]):
+    def __init__(self, style: dict):
         self.style = style
 
     def known(self, test: ast.expr) -> bool | None:
@@ -135,19 +136,15 @@ class Fold(ast.NodeTransformer):
         names = {node.id for node in ast.walk(test) if isinstance(node, ast.Name)}
         if not names or not names <= self.style.keys():
             return None
-        return bool(
-            eval(ast.unparse(test), {k: ast.literal_eval(v) for k, v in self.style.items()})
-        )
+        return bool(eval(ast.unparse(test), {}, self.style))
 
     def visit_BoolOp(self, node):  # `style and more`
         known = self.known(node.values[0])
         return node if known is None else node.values[1] if known else node.values[0]
 
-    def visit_IfExp(self, node):
-        known = self.known(node.test)
-        return node if known is None else node.body if known else node.orelse
-
     def visit_If(self, node):
         self.generic_visit(node)
         known = self.known(node.test)
         return node if known is None else node.body if known else node.orelse
+
+    visit_IfExp = visit_If

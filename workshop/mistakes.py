@@ -26,8 +26,9 @@ class Mistake(NamedTuple):
 def mistakes(table: str) -> tuple[Mistake, ...]:
     """Read a table of mistakes. "[FILE FUNCTION ...]" is a heading: the mistakes below it are made
     in each of these functions that has the old text. A mistake is a message and its changes:
-    "    old -> new", or "    => new" to replace the last line of the function. "    -> new" and
-    lines with 8 spaces continue the line above. "    # ..." names a real project that had it."""
+    "    old -> new", or "    => new" to replace the last line of the function. "; " begins a new
+    line of code. "    -> new" and lines with 8 spaces continue the line above. "    # ..." names a
+    real project that had it."""
     found, source, functions = [], "", [""]
     for entry in re.split(r"\n(?=\S)", re.sub(r"\n {7}(?= )|\n {3}(?= ->)", "", table.strip("\n"))):
         says, *lines = entry.split("\n    ")
@@ -58,7 +59,7 @@ def changed(source: str, function: str, changes: list[str]) -> str:
         if old not in code:
             return ""
         code = code.replace(old, new.strip(" "))
-    return code
+    return re.sub(r"(?m)^( *).*; .*", lambda line: line[0].replace("; ", "\n" + line[1]), code)
 
 
 @functools.cache

@@ -8,7 +8,6 @@ import math  # noqa: F401, known mistakes use it
 
 import numpy as np
 
-import gpt2
 from generate import advance, cached  # noqa: F401, the last step runs all these functions
 from gpt2 import (  # noqa: F401
     attention,
@@ -33,7 +32,13 @@ CLEARS = False  # whether `cut` sets the slots that it frees to 0
 # --- block, model, keys ---------------------------------------------------------------------------
 
 
-class GPT2(gpt2.GPT2):
+class GPT2:
+    def __init__(self, params, n_head, stop_ids=(), activation=gelu, eps=1e-5):
+        self.params, self.n_head, self.stop_ids = params, n_head, tuple(stop_ids)
+        self.activation, self.eps = activation, eps
+        self.n_vocab, self.n_embd = params["wte"].shape
+        self.n_ctx = len(params["wpe"])
+
     def __call__(self, ids, cache=None, last=None):  # [..., n_new] -> [..., n_new, n_vocab]
         ids = np.asarray(ids)
         n_new = ids.shape[-1]
@@ -252,4 +257,5 @@ def beam_search(model, prompt, n, width=4, length_penalty=1.0):
 def model(name="stories"):
     import utils  # this needs more than NumPy, unlike the other steps
 
-    return utils.load(name)
+    tokenizer, loaded = utils.load(name)
+    return tokenizer, GPT2(loaded.params, loaded.n_head, loaded.stop_ids)

@@ -24,7 +24,7 @@ sys.path.append(str(STUDENTS))
 from mistakes import MISTAKES  # noqa: E402
 from styles import STYLE  # noqa: E402
 
-HEAD = "from __future__ import annotations\n\nimport math\n\nimport numpy as np\n\nimport gpt2\n"
+HEAD = "from __future__ import annotations\n\nimport math\n\nimport numpy as np\n"
 PROJECT = HEAD + hunt.code(None, "")
 OWN = re.findall(r"^(?:def|class) (\w+)[(:](?!GPT2)", STYLE, re.MULTILINE)
 REST = [text for text in PROJECT.split("\n\n\n") if not re.match(rf"\w+ ({'|'.join(OWN)})\b", text)]
@@ -146,6 +146,10 @@ SOFTMAX = "return np.moveaxis(e / e.sum(0), 0, -1)"
         ("rule", "    text = list(ids)", "    ids, text = list(ids), ids", "ids after the call"),
         ("speculation", "return self.text[len(ids) :], qs", "advance(self.model, self.text, "
          "self.cache); return self.text[len(ids) :], qs", "runs its last draft"),
+        ("keys", "min(self.length, length)", "length if length <= self.length + 1 else self.length",
+         "can make longer"),
+        ("cached", "chunk], cache, last=1)", "chunk], cache, last=int(cache.length + chunk >= "
+         "len(ids)))", "rows of logits with chunk=3"),
     ],
 )  # fmt: skip
 def test_the_verdict_says(read, step, old, new, says):
@@ -257,6 +261,8 @@ def test_the_fast_loop_of_the_file_that_new_writes_gives_the_text_of_the_plain_o
     "argv, says",
     [
         (["nowhere.py"], "cannot read"),
+        (["hunt", "prey.py", "--step", "stories"], "stories has no known mistakes"),
+        (["hunt", "prey.py", "--seed", "-1"], "the seed is -1"),
         (["."], "cannot read"),
         ([str(cli.SKELETON), "sofmax"], "did you mean softmax?"),
         ([str(cli.SKELETON), "xyz"], "the steps are softmax, layers"),
@@ -289,10 +295,27 @@ def test_a_hunt_ends_with_the_mistakes_name(tmp_path, step, capsys):
     cli.main(["hunt", str(path), "--step", step, "--seed", "3"])
     text, style = path.read_text("utf-8"), hunt.choose(step, 3)[-1]
     assert check(Reader(path, STEPS), STEP[step]).state == "wrong"
-    path.write_text(text[: text.index("import gpt2")] + "import gpt2\n" + hunt.code(None, style))
+    path.write_text(text[: text.index("from __future__")] + HEAD + hunt.code(None, style))
     capsys.readouterr()
     assert cli.main([str(path), step]) == 0
     assert "The mistake in" in capsys.readouterr().out
+    assert cli.main([str(path), step, "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out) and "The mistake in" in err
+
+
+def test_a_hunt_shows_an_argument_that_a_filter_changes_instead_of_its_right_result():
+    part = STEP["draw"].parts[1]
+    [wrong] = [mistake for mistake in part.mistakes if "changes its argument" in mistake.says]
+    assert hunt.symptom(part, wrong, "")[0].startswith("the argument of temperature's filter after")
+
+
+def test_no_hunt_shows_the_same_result_twice_or_code_that_gives_its_mistake_away():
+    for step, seed in itertools.product(STEPS[:-1], range(2)):
+        _, part, wrong, style = hunt.choose(step.name, seed)
+        assert "; " not in wrong.code and not hunt.looks_patched(wrong)
+        _, *shown = hunt.symptom(part, wrong, style)
+        assert not shown or f"instead of {shown[0]}" != shown[1], (step.name, seed)
 
 
 def test_hints_come_one_at_a_time(capsys):

@@ -44,6 +44,8 @@ def see_beam(m, seed):
     yield from attempt(sums, "length_penalty=0")
     few = see_texts(m, "with width 2, length_penalty=0", 3, 2, (2,), length_penalty=0.0)
     yield from attempt(few, "width 2")
+    stop = see_texts(m, "with a stop id among the best", 4, 2, (2,), seed=1)
+    yield from attempt(stop, "a stop id among the best")
     yield from attempt(see_texts(m, "with n=1", 1, 3), "one token")
 
 
@@ -93,7 +95,7 @@ with finished texts kept among the beams
 with log P as the score
     log_p / len(ids) ** length_penalty -> log_p
 with log P over the length, whatever length_penalty is
-    ** length_penalty ->
+    len(ids) ** length_penalty -> len(ids)
 with the prompt's tokens counted in the length
     log_p / len(ids) -> log_p / (len(prompt) + len(ids))
     # huggingface/transformers, issue 26624

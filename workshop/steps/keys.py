@@ -79,7 +79,8 @@ def see_context(m, before, new):
 
 def see_cut(m, seed):
     yield from play(m, "tokens", IDS[:4], ("cut", 2), IDS[4:5])
-    yield from play(m, "more tokens", IDS[:6], ("cut", 3), IDS[6:8], IDS[:1], ("cut", 20), IDS[1:2])
+    yield from play(m, "kept tokens", IDS[:4], ("cut", 4), IDS[4:5])
+    yield from play(m, "more tokens", IDS[:6], ("cut", 3), IDS[6:8], IDS[:1], ("cut", 7), IDS[1:2])
     yield from play(m, "other tokens", IDS[:6], ("cut", 0), IDS[:2])
 
 
@@ -138,7 +139,6 @@ with old and new joined along d_head (axis -1) instead of the tokens
     axis=-2 -> axis=-1
 with old and new joined along axis 1, which is that of the heads in a batch
     axis=-2 -> axis=1
-[workshop/reference.py Cache.__init__]
 [workshop/reference.py self_attention]
 without cache.append: self_attention does not call it, or GPT2.block passes no cache on
     if cache is not None: -> if False:
@@ -370,8 +370,8 @@ with the padding left in the cache
     cache.cut(lengths) -> pass
 with the last token of each prompt forgotten
     cache.cut(lengths) -> cache.cut(lengths - 1)
-with a separate pass for each prompt
-    return logits[ -> for _ in prompts[1:]: model(ids); \n    return logits[
+with a pass of the whole batch for each prompt
+    return logits[ -> for _ in prompts[1:]: model(ids)\n    return logits[
 of a prefill that pads the lists in prompts
     return logits -> prompts[:] = ids.tolist(); return logits
 """)

@@ -184,10 +184,6 @@ of a random number compared with probabilities, not with their running sum
     => return int(np.argmax(probs > rng.random()))
 of the largest p * u, with a random number u for each token
     => return int(np.argmax(probs * rng.random(len(probs))))
-of a random number that is squared, so that small ones are too frequent
-    rng.random() -> rng.random() ** 2
-of draws that never give the last token
-    rng.random() * -> rng.random() * (1 - probs[-1]) *
 """)
 DRAW = Part(("draw",), see_draw, DRAW_WRONG, '"Samplers": The draw.')
 
@@ -195,8 +191,8 @@ SCORES = np.array([0.3, 1.1, -0.6, 0.9, 0.7, -0.2, 1.6], np.float32)
 
 
 def see_filter(make, name, settings):
-    logits = SCORES.copy()
     for setting in settings:
+        logits = SCORES.copy()
         yield Seen(f"{name}({setting}) of {SCORES}", make(setting)(logits, [1, 2]), "n_vocab")
     yield Seen(f"the argument of {name}'s filter after the call", logits, "n_vocab")
     hidden = np.where(SCORES > 0.5, SCORES, np.float32(-np.inf))
@@ -210,7 +206,7 @@ def see_temperature(m, seed):
 
 
 def see_top_k(m, seed):
-    yield from see_filter(m.top_k, "top_k", (3, 1, 6, 7, 9))
+    yield from see_filter(m.top_k, "top_k", (3, 1, 9, 7, 6))
 
 
 def see_top_p(m, seed):
@@ -310,6 +306,7 @@ def see_advance(m, seed):
     found = m.advance(model, ids, model.new_cache(), chunk=3)
     yield Seen("advance with chunk=3", found, "n_vocab")
     yield Seen("passes with chunk=3 (tokens before, new tokens)", model.passes)
+    yield Seen("rows of logits with chunk=3", model.n_logits, "<=")
     model = WatchedModel()
     found = m.advance(model, ids[:6], model.new_cache(), chunk=3)
     yield Seen("advance by 6 tokens with chunk=3", found, "n_vocab")

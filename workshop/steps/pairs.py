@@ -98,9 +98,9 @@ with the leftmost pair in the word chosen, not the one that comes first in merge
     min(pairs, key=ranks.__getitem__) -> pairs[0]
 with the longest token taken first, from left to right, without merges
     ranks = {pair: rank for rank, pair in enumerate(merges)}
-    -> ranks, rest, symbols = {}, b"".join(symbols), []\n    while rest: part = next(rest[:i] for
-        i in range(len(rest), 0, -1) if rest[:i] in vocab); symbols.append(part); rest =
-        rest[len(part):]
+    -> ranks, rest, symbols = {}, b"".join(symbols), []\n    while rest:\n        part =
+        next(rest[:i] for i in range(len(rest), 0, -1) if rest[:i] in vocab); symbols.append(part);
+        rest = rest[len(part):]
 with the whole word where it is a token
     ranks = {pair -> symbols = [word.encode()] if word.encode() in vocab else symbols\n    ranks =
         {pair

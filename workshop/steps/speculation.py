@@ -73,8 +73,6 @@ with drafts accepted when they should be rejected
     rng.random() * q[x] >= p[x] -> rng.random() * q[x] < p[x]
 with a draft accepted if p(x) >= q(x), without a random number
     rng.random() * q[x] >= p[x] -> q[x] > p[x]
-with a draft accepted too rarely, with 0.9 min(1, p(x) / q(x))
-    rng.random() * q[x] >= p[x] -> rng.random() >= 0.9 * min(1, p[x] / q[x])
 with a draw from p after a rejection instead of max(0, p - q)
     residual(p, q) -> p
 with a draw from q after a rejection
