@@ -96,6 +96,7 @@ def test_axes_that_equal_others_in_size_have_their_own_names(browser, html):
         assert expected in shown
 
 
+@pytest.mark.slow
 def test_a_long_prompt_keeps_the_first_and_the_last_layer(browser):
     tokenizer, _ = utils.load("stories")
     ids = tokenizer.encode("Once upon a time, there was a girl." * 9)
@@ -176,6 +177,7 @@ def test_steps_by_keys_and_buttons(browser, html):
     assert browser.js("return state.head") == 3
 
 
+@pytest.mark.slow
 def test_each_stop_is_drawn_and_its_address_leads_back(browser, html):
     browser.open(html, 360)
     wide = browser.js("""return [...stops.keys()].filter((i) => {
@@ -191,6 +193,7 @@ def test_each_stop_is_drawn_and_its_address_leads_back(browser, html):
     assert place(browser) == at and browser.errors() == []
 
 
+@pytest.mark.slow
 def test_twelve_bookmarks_ask_and_answer(browser, html):
     browser.open(html)
     assert len(browser.texts("#bookmarks button")) == 12

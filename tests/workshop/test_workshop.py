@@ -221,6 +221,7 @@ def test_a_loop_that_never_ends_is_ended(run, monkeypatch):
     assert status == 1 and re.search(r"WRONG +Line \d+: .*: it never ends", out)
 
 
+@pytest.mark.slow
 def test_nothing_in_the_file_reaches_the_judge(run):
     habits = "import os, threading, sys\nnp.seterr(all='raise')\nprint('top')\nnp.exp = np.exp2\n"
     threads = "threading.Thread(target=lambda: [0 for _ in iter(int, 1)]).start()\n"
