@@ -66,7 +66,7 @@ class Chunk(Cache):
         vars(self).update(vars(cache), length=length)
         self.before, self.stored, self.last_layer = before, stored, len(cache.kv[0]) - 1
 
-    def append(self, layer, k, v):
+    def append(self, layer, k, v):  # 2 x [..., n_head, n_chunk, d_head] -> 2 x [..., n_all, d_head]
         kv = super().append(layer, k, v)
         self.before.acquire()
         self.stored.release()

@@ -51,7 +51,7 @@ def show_code(tokenizer, model, prompt: str, n: int = 3, seed: int = 0, loop=cac
     return framed(code_html(record, tokenizer, sequence, SMALL))
 
 
-def framed(page: str):
+def framed(page: str):  # a page -> what a notebook displays
     from IPython.display import HTML  # imported here, because only notebooks have it
 
     return HTML(f'<div><iframe srcdoc="{escape(page)}" width="100%" height="900"></iframe></div>')

@@ -15,7 +15,7 @@ from page.pack import included, label, packed
 from page.trace import recording
 
 MODULES = [gpt2, generate, samplers, speculative]
-MOST_TOKENS, N_BEST = 64, 10  # of a prompt; of a row over the vocabulary
+MOST_TOKENS, N_BEST = 64, 10  # tokens of a prompt; numbers kept of a row [n_vocab]
 MOST_BYTES, SMALL = 3_000_000, 500_000  # of a page in a file, and in a notebook
 WIDE = {"n_embd", "3 n_embd", "4 n_embd", "d_head"}  # arrays with these axes are stored in 16 bits
 

@@ -34,7 +34,7 @@ class Adder(ast.NodeTransformer):
     def __init__(self, file, nodes):
         self.file, self.nodes, self.scope, self.inside = file, nodes, [], False
 
-    def call(self, name, node, *value):
+    def call(self, name, node, *value):  # -> the tree of _at(k) or _see(k, value)
         place = [node.lineno, node.col_offset, node.end_lineno, node.end_col_offset]
         if name == "_at" and (body := getattr(node, "body", None)):
             place[2:] = max(node.lineno, body[0].lineno - 1), 999
@@ -72,7 +72,7 @@ class Adder(ast.NodeTransformer):
     visit_ClassDef = visit_FunctionDef
 
 
-def is_operation(node):
+def is_operation(node):  # does the page show its value?
     is_read = isinstance(getattr(node, "ctx", ast.Load()), ast.Load)
     is_number = isinstance(node, ast.UnaryOp) and isinstance(node.operand, ast.Constant)  # -1
     is_own = isinstance(node, ast.Attribute) and getattr(node.value, "id", "") == "self"

@@ -46,7 +46,7 @@ def new_params(n_vocab, n_ctx, n_embd, n_layer, seed=0):
     def norm():
         return {"g": np.ones(d, np.float32), "b": np.zeros(d, np.float32)}
 
-    def block():
+    def block():  # of one layer: {"ln_1", "attn", "ln_2", "mlp"}
         attn = {"c_attn": dense(d, 3 * d), "c_proj": dense(d, d, small)}
         mlp = {"c_fc": dense(d, 4 * d), "c_proj": dense(4 * d, d, small)}
         return {"ln_1": norm(), "attn": attn, "ln_2": norm(), "mlp": mlp}
@@ -77,9 +77,9 @@ class AdamW:
     Decay"). For each number of params, it remembers the mean of its gradients and of their squares.
     In these means, recent gradients count most."""
 
-    def __init__(self, params, betas=(0.9, 0.95), weight_decay=0.1):
+    def __init__(self, params):
         self.params, self.n_steps = flat(params), 0
-        self.betas, self.weight_decay = betas, weight_decay
+        self.betas, self.weight_decay = (0.9, 0.95), 0.1
         self.means, self.squares = ({n: 0 * p for n, p in self.params.items()} for _ in range(2))
 
     def step(self, gradients, rate):
@@ -194,7 +194,7 @@ def learn(path, n_steps, folder):
     return beginning
 
 
-def main():
+def main():  # writes the whole folder, or nothing
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("text", type=Path, help="a text file of a page or more, in UTF-8")
     parser.add_argument("--folder", type=Path, help="what to write, by default models/TEXT")
