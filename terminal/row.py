@@ -19,6 +19,7 @@ class Row:
     n_earlier: int = 0  # how many tokens of the text are older than its newest part
 
     def __post_init__(self):
+        self.watch: Any = lambda sampler: sampler  # a view may put its own in this place
         self.sequence: Any = None
         self.cache: Any = None
         self.source, self.text, self.started = list[int](), "", 0.0

@@ -96,7 +96,7 @@ class Session:
         last = [own(n_prompt=n_prompt) for own in self.filters]
         last += forced_filters(config, min(len(ids) + n, model.n_ctx))
         chosen = {name: settings[name] for name in samplers.FILTERS}
-        sampler = samplers.make_sampler(first, last, **chosen)
+        sampler = row.watch(samplers.make_sampler(first, last, **chosen))
         row.begin(Sequence(model, ids, n, sampler, rng), self.tokenizer.stream(), settings["stop"])
         return row.sequence
 

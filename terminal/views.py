@@ -9,16 +9,18 @@ import shutil
 import sys
 from collections.abc import Iterator
 from statistics import median
+from typing import Any
 
 import numpy as np
 
 import page
 from decoding.score import score
-from generate import Sequence, advance, begin
+from generate import begin
 from gpt2 import softmax
 from loading.errors import UserError
 from page import live
 from page.file import writing
+from samplers import Sampler
 from terminal.loops import LOOPS
 from terminal.options import resolve
 from terminal.row import Row
@@ -35,13 +37,31 @@ N_ROUNDS = 4  # of --compare; the first is to warm up
 HEADING = f"{'method':<12}tokens/s  x naive{'':<11}first (s) per pass accepted  ids"
 
 
+class Remembering(Sampler):
+    """A sampler that keeps, for each length of the text, the model's P and its own, 2 x [n_vocab].
+    Tokens at the end may be drafts: if they are rejected, others replace them."""
+
+    def __init__(self, sampler: Sampler):
+        super().__init__(*sampler.filters, to_probs=sampler.to_probs)
+        self.kept: dict[int, tuple] = {}
+
+    def __call__(self, logits, ids):  # [n_vocab] -> [n_vocab]
+        probs = super().__call__(logits, ids)
+        self.kept[len(ids)] = softmax(logits), probs
+        return probs
+
+
 class Explained(Text):
     """Prints each step of a row, then the text."""
+
+    def __init__(self, session: Session, rows: list[Row]):
+        super().__init__(session, rows)
+        for row in rows:
+            row.watch = Remembering
 
     def show(self, row: Row) -> None:
         """Print a line for each new token; for beam search, which has ended, lines for all."""
         if row.n_printed is None:
-            self.cache = row.sequence.model.new_cache()
             print(f"{row.prompt!r}:\n" * (len(self.rows) > 1), end="")
             print(BEAMS if self.session.settings["method"] == "beam" else STEPS)
             for n, step in enumerate(row.steps, 1):
@@ -60,12 +80,13 @@ class Explained(Text):
     def label(self, *ids: int) -> str:
         return repr("".join(page.label(self.session.tokenizer, id) for id in ids))
 
-    def step(self, sequence: Sequence, i: int) -> str:
+    def step(self, sequence: Any, i: int) -> str:
         """Return a line about the new token i: the model's P of it, the sampler's P if different,
         the entropy, the token, and other likely tokens."""
-        *ids, token = sequence.ids[: sequence.n_prompt + i + 1]
-        logits = advance(sequence.model, ids, self.cache)  # again, because no loop keeps them
-        p, q = softmax(logits), sequence.sampler(logits, ids)  # [n_vocab] each
+        n_ids, token = sequence.n_prompt + i, sequence.new_ids[i]
+        if not (kept := sequence.sampler.kept.get(n_ids)):  # a user's loop chose it without P
+            return f"{'':33}{self.label(token)}"
+        p, q = kept  # [n_vocab] each
         drawn = f"{q[token]:.1%}" if abs(q[token] - p[token]) >= 0.0005 else ""
         bits = -float((p * np.log2(p, where=p > 0, out=np.zeros_like(p))).sum())
         line = f"{p[token]:7.1%}{drawn:>7}  {bits:5.2f} {bar(bits):<10} {self.label(token):<15}"

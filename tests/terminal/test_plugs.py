@@ -182,3 +182,10 @@ def test_an_error_of_a_model_or_in_a_file_s_text_gives_a_traceback(console, mine
         mine.write_text("\n" + code)
         status, out, err = console("a", "--filter", f"{mine}:f")
         assert (status, out) == (1, "") and f'File "{mine}", line 2' in err
+
+
+def test_explain_asks_a_filter_once_for_each_token(console, tmp_path):
+    mine = tmp_path / "mine.py"
+    mine.write_text("def f(logits, ids):\n    print('asked')\n    return logits\n")
+    status, out, _ = console("Once upon", "--explain", "-n", 3, "--filter", f"{mine}:f")
+    assert (status, out.count("asked")) == (0, 3)
