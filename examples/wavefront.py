@@ -22,7 +22,7 @@ from threadpoolctl import threadpool_limits
 from generate import cached
 from gpt2 import Cache
 
-CHUNK = 128  # the least tokens in a chunk; a prompt that is too short for two chunks is not cut
+CHUNK = 192  # the least tokens in a chunk; a prompt that is too short for two chunks is not cut
 
 
 def on_all_cores(model, sequence):

@@ -17,6 +17,7 @@ import textwrap
 import time
 import traceback
 from pathlib import Path
+from types import SimpleNamespace
 from unittest import mock
 
 import matplotlib.pyplot as plt
@@ -26,6 +27,9 @@ from IPython.display import Image, display
 
 PROJECT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(PROJECT))
+
+from workshop.engine import Part, is_empty, judge  # noqa: E402
+from workshop.mistakes import NAMES, TEXTS  # noqa: E402
 
 # Okabe and Ito chose these colours so that colour-blind readers can distinguish them.
 BLUE, ORANGE, GREEN, RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"
@@ -69,19 +73,67 @@ def replaced(module, **functions):
 def check(lesson, number, *answers):
     """Print "solved", or what is missing. Raise no error, so that the next cells can run.
 
-    answers: the reader's functions. exercise_NUMBER in checks/LESSON.py checks them.
+    answers: the reader's functions. exercise_NUMBER in checks/LESSON.py checks them. It is a
+    `Part` of the workshop, which compares them with ours, or a function with asserts.
     """
+    share(lesson)
     test = getattr(importlib.import_module(f"checks.{lesson}"), f"exercise_{number}")
-    try:
-        test(*map(careful, answers))
-    except Exception as error:  # an unfinished answer can raise any error
-        print(f"not solved yet: {explanation(error)}")
+    changed = []  # the reader's functions that change an argument in place
+    missing = [answer.__name__ for answer in answers if is_stub(answer)]
+    if missing:
+        says = f"write {' and '.join(missing)}"
     else:
-        print("solved")
+        judged = compared if isinstance(test, Part) else asserted
+        says = judged(test, [careful(answer, changed) for answer in answers])
+    if changed:
+        says = f"{changed[0]} changes its argument: work on a copy"
+    print(f"not solved yet: {says}" if says else "solved")
 
 
-def careful(answer):
-    """Return a function like the reader's. It fails if the answer changes an argument in place.
+def compared(part, answers):
+    """Return what is wrong with the answers, or None. The names of our functions are in `part`."""
+    paths = [answer.__code__.co_filename for answer in map(inspect.unwrap, answers)]
+    module = SimpleNamespace(**dict(zip(part.names, answers)))
+    found = judge(part, module, paths[0])
+    return found[1] if found and found[0] != "float64" else None
+
+
+def asserted(test, answers):
+    """Return what is wrong with the answers, or None."""
+    try:
+        test(*answers)
+    except Exception as error:  # an unfinished answer can raise any error
+        return explanation(error)
+
+
+@functools.cache
+def share(lesson):
+    """Let the workshop read our versions of a lesson's functions: those that readers write in the
+    text, and the solutions. They use names from the cells `imports` and those tagged `given`."""
+    cells = json.loads((PROJECT / f"notebooks/{lesson}.ipynb").read_text("utf-8"))["cells"]
+    source, names, ours = f"notebooks/{lesson}.ipynb", {}, []
+    for i, cell in enumerate(cells):
+        tags, text = cell["metadata"].get("tags", []), "".join(cell["source"])
+        if i == 2 or "given" in tags:
+            with contextlib.redirect_stdout(io.StringIO()):
+                exec(text, names)
+        if "yours" in tags:
+            ours.append(text)
+    solutions = (PROJECT / f"notebooks/solutions/{lesson}.py").read_text("utf-8")
+    TEXTS[source], NAMES[source] = "\n\n\n".join([*ours, solutions]), names
+
+
+def is_stub(answer):
+    """Return whether a function is not written yet."""
+    try:
+        [node] = ast.parse(textwrap.dedent(inspect.getsource(answer))).body
+    except (OSError, TypeError, SyntaxError, ValueError):  # a lambda, or a function of a library
+        return False
+    return isinstance(node, ast.FunctionDef) and all(map(is_empty, node.body))
+
+
+def careful(answer, changed):
+    """Return a function like the reader's. It notes in `changed` if the answer changes an argument.
 
     Lists of arrays are caches, which may change. A function that it returns is careful, too.
     """
@@ -93,9 +145,9 @@ def careful(answer):
         result = answer(*args, **settings)
         if inspect.isgenerator(result):
             result = list(result)  # a generator changes its arguments while it runs
-        same = before == list(map(state, given))
-        assert same, f"{call.__name__} changes its argument: work on a copy"
-        return careful(result) if inspect.isfunction(result) else result
+        if before != list(map(state, given)):
+            changed.append(call.__name__)
+        return careful(result, changed) if inspect.isfunction(result) else result
 
     return call
 
@@ -124,12 +176,18 @@ class Watched:
 
 def explanation(error):
     """Return an assert's message, or any other error's type, message and line in the notebook."""
-    if isinstance(error, AssertionError):
-        return str(error)
     lines = traceback.extract_tb(error.__traceback__)
     own = [line for line in lines if "ipykernel" in line.filename or line.filename[0] == "<"]
+    if isinstance(error, AssertionError) and lines[-1] not in own:
+        return str(error)
     place = f" (line {own[-1].lineno}: {own[-1].line})" if own else ""
     return f"{type(error).__name__}: {error}{place}"
+
+
+def here(answer):
+    """Print the answer to a prediction, after the reader's guess, if there is one."""
+    guess = get_ipython().user_ns.pop("guess", ...)
+    print(f"here: {answer}" if guess is ... else f"you: {guess}, here: {answer}")
 
 
 def ours(lesson, cell):

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parents[1]
+TEXTS: dict[str, str] = {}  # {name: the text of a source that is no file}
+NAMES: dict[str, dict] = {}  # {name: what the functions of that source use}
 
 
 class Mistake(NamedTuple):
@@ -66,6 +68,7 @@ def changed(source: str, function: str, changes: list[str]) -> str:
 def build(source: str, wrong: Mistake | None = None, style: str = "") -> types.ModuleType:
     """Return a file of the project as a module. wrong: the mistake to put into it."""
     module = types.ModuleType("ours")
+    vars(module).update(NAMES.get(source, {}))
     for chunk in text_of(source, wrong, style).split("\n\n\n"):  # they separate functions
         exec(compiled(chunk), vars(module))
     return module
@@ -91,7 +94,7 @@ def compiled(chunk: str) -> types.CodeType:
 
 @functools.cache
 def read(source: str) -> str:
-    return (ROOT / source).read_text("utf-8")
+    return TEXTS[source] if source in TEXTS else (ROOT / source).read_text("utf-8")
 
 
 @functools.cache

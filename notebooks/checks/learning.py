@@ -2,7 +2,9 @@
 
 import numpy as np
 
-from gpt2 import softmax
+from workshop.compare import Seen
+from workshop.engine import Part
+from workshop.mistakes import mistakes
 
 
 def difference(found, right, name):
@@ -19,63 +21,72 @@ def refuse(found, mistakes):
         assert not same, message
 
 
-def exercise_linear(back_linear):
-    """Check back_linear(dy, x, w) -> the gradients of x, w and b."""
+def see_linear(m, seed):
     for n, n_in, n_out in (6, 4, 4), (5, 3, 4):
         rng = np.random.default_rng(n)
         dy, x, w = (rng.normal(size=s) for s in ((n, n_out), (n, n_in), (n_out, n_in)))
-        answer = back_linear(dy, x, w)
-        assert answer is not None, "write back_linear, and return three gradients"
-        assert isinstance(answer, tuple | list) and len(answer) == 3, "return dx, dw and db"
-        dx, dw, db = answer
-        right = dy @ w, dy.T @ x, dy.sum(0)
-        refuse(dw, {"dw is transposed: it needs w's shape, [n_out, n_in]": right[1].T})
-        refuse(db, {"db: b was added to each row, so add up the rows of dy": dy})
-        means = "is a mean: w and b were used for each row, and gradients are added"
-        refuse(dw, {f"dw {means}": right[1] / n})
-        refuse(db, {f"db {means}": right[2] / n, "db: add up the rows, not the columns": dy.sum(1)})
-        if n_in == n_out:  # otherwise NumPy refuses
-            refuse(dx, {"dx: do not transpose w; x[i] meets the column w[:, i]": dy @ w.T})
-        for name, found, wanted in zip(("dx", "dw", "db"), answer, right):
-            assert isinstance(found, np.ndarray), f"{name} is no array: wrap it in np.array"
-            shape = np.shape(found)
-            assert shape == wanted.shape, f"{name} has the shape {shape}, not {wanted.shape}"
-            fits = np.allclose(found, wanted, rtol=1e-3)
-            assert fits, difference(found, wanted, name)
+        gradients = m.back_linear(dy, x, w)
+        yield Seen("how many gradients it returns", len(gradients))
+        for name, found in zip(("dx", "dw", "db"), gradients):
+            axes = {"dx": "row, n_in", "dw": "n_out, n_in", "db": "n_out"}[name]
+            yield Seen(f"{name} for {n} rows, n_in = {n_in}, n_out = {n_out}", found, axes)
 
 
-def exercise_cross_entropy(back_cross_entropy):
-    """Check back_cross_entropy(logits, targets) -> the gradient of the mean loss."""
+exercise_linear = Part(
+    ("back_linear",),
+    see_linear,
+    mistakes("""
+[notebooks/learning.ipynb back_linear]
+with dw transposed: it needs w's shape, [n_out, n_in]
+    dy.T @ x -> x.T @ dy
+with dw as a mean: w was used for each row, and gradients are added
+    dy.T @ x -> dy.T @ x / len(x)
+with db as a mean: b was used for each row, and gradients are added
+    dy.sum(axis=0) -> dy.mean(axis=0)
+with one db for each row: b was added to each row, so add up the rows of dy
+    dy.sum(axis=0) -> dy
+with w transposed in dx: x[i] meets the column w[:, i]
+    dy @ w, -> dy @ w.T,
+"""),
+)
+
+
+def see_cross_entropy(m, seed):
     logits = np.random.default_rng(0).normal(0, 2, (5, 7))
-    targets, rows = np.array([3, 0, 3, 6, 1]), np.arange(5)
-    p, chosen = softmax(logits), np.eye(7)[[3, 0, 3, 6, 1]]
-    found = back_cross_entropy(logits, targets)
-    assert found is not None, "write back_cross_entropy, and return the gradient"
-    assert isinstance(found, np.ndarray), "this is no array: wrap it in np.array"
-    shape = np.shape(found)
-    assert shape == logits.shape, f"return the logits' shape, {logits.shape}, not {shape}"
-    right = (p - chosen) / 5
-    columns = p.copy()
-    columns[:, targets] -= 1
-    down = np.exp(logits) / np.exp(logits).sum(0)
-    slope = -chosen / p[rows, targets][:, None]
-    mistakes = {
-        "this is the gradient of the sum of the losses; the loss is their mean": 5 * right,
-        "divide by the number of tokens, not by the number of logits": right / 7,
-        "the sign is wrong: a larger logit of the target makes the loss smaller": -right,
-        "the target is missing: its own logit also makes the loss smaller": p / 5,
-        "subtract 1 only for the target of each row": (p - 1) / 5,
-        "subtract 1 in one place of each row: [range(n), targets], not [:, targets]": columns / 5,
-        "this is the slope of -log P in P: each logit changes every P of its row": slope / 5,
-        "the softmax goes over the row of a token, not over a column": (down - chosen) / 5,
-        "the logits went in as they are: the softmax is missing": (logits - chosen) / 5,
-    }
-    summed = {f"{message}; and take the mean": 5 * wrong for message, wrong in mistakes.items()}
-    refuse(found, mistakes)
-    refuse(found, dict(list(summed.items())[2:]))
-    assert np.allclose(found, right, rtol=1e-3), difference(found, right, "the gradient")
-    huge = back_cross_entropy(np.array([[1000.0, 0, 0]]), np.array([1]))
-    assert np.isfinite(huge).all(), "large logits overflow: use the softmax of gpt2.py"
+    found = m.back_cross_entropy(logits, np.array([3, 0, 3, 6, 1]))
+    yield Seen("the gradient for 5 tokens", found, "token, n_vocab")
+    huge = m.back_cross_entropy(np.array([[1000.0, 0, 0]]), np.array([1]))
+    yield Seen("the gradient for the logits 1000, 0, 0", huge, "token, n_vocab")
+
+
+exercise_cross_entropy = Part(
+    ("back_cross_entropy",),
+    see_cross_entropy,
+    mistakes("""
+[notebooks/learning.ipynb back_cross_entropy]
+of the sum of the losses: the loss is their mean
+    p / len(targets) -> p
+divided by the number of logits: divide by the number of tokens
+    len(targets) -> logits.size
+with the wrong sign: a larger logit of the target makes the loss smaller
+    p / len(targets) -> -p / len(targets)
+without the target, whose own logit also makes the loss smaller
+    -= 1 -> -= 0
+with 1 subtracted in whole rows: subtract it only for the target of each row
+    p[range(len(targets)), targets] -> p
+with 1 subtracted in whole columns: index [range(n), targets], not [:, targets]
+    [range(len(targets)), targets] -> [:, targets]
+of -log P in P: each logit changes every P of its row
+    p = softmax(logits) -> q = softmax(logits); p = 0 * q
+    -= 1 -> -= 1 / q[range(len(targets)), targets]
+with a softmax over a column: it goes over the row of a token
+    softmax(logits) -> softmax(logits.T).T
+without the softmax
+    softmax(logits) -> logits.copy()
+of exp(logits) that overflow: use the softmax of gpt2.py
+    softmax(logits) -> np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
+"""),
+)
 
 
 def exercise_1(back_embedding):
