@@ -55,14 +55,6 @@ WRONG = {
         (3, "ways, not 1", "append(sum(", "append(max("),
         (3, "a longer text", "max(map(len, pieces))", "3"),
     ],
-    "factorization": [
-        (1, "nats", "math.log2", "math.log"),
-        (1, "per character", 'len(text.encode("utf-8"))', "len(text)"),
-        (2, "divide by P(x2)", " / both[:, second].sum()", ""),
-        (2, "given the first", "both[:, second]", "both[second]"),
-        (3, "tokens: which sum", "return result", "return sharpened_texts(joint, t)"),
-        (3, "square the odds", "return powers /", "return sharpened_tokens(joint, t)  # "),
-    ],
     "learning": [
         ("linear", "dw is transposed", "dy.T @ x", "x.T @ dy"),
         ("linear", "dw is a mean", "dy.T @ x", "dy.T @ x / len(x)"),
@@ -111,28 +103,6 @@ WRONG = {
             "/ (size * len(range(0, len(inputs), size)))",
         ),
     ],
-    "loop_and_cache": [
-        ("loop", "in all", "return ids", "return ids[-n:]"),
-        ("loop", "its argument", "    ids = list(ids)\n", ""),
-        (1, "there is no mask", "mask = causal_mask(positions)", "mask = 0"),
-        (
-            1,
-            "one is enough",
-            "    n_old",
-            "    if len(ids) > 1:\n"
-            "        return np.concatenate([prefill([id], keys, values) for id in ids])\n"
-            "    n_old",
-        ),
-        (2, "left picture", "n * m + n * (n - 1) // 2", "n * (m + n)"),
-        (2, "last new token", "return m + n - 1", "return m + n"),
-        (
-            3,
-            "are enough",
-            "cache.cut(",
-            "cache = model.new_cache()\n        model(beginning, cache)#",
-        ),
-        (3, "the first token", ".sum())", "[1:].sum())"),
-    ],
     "samplers": [
         (1, "nearest", "np.abs(surprise - expected)", "surprise"),
         (1, "two are enough", ", mass)", ', mass, "right")'),
@@ -177,24 +147,6 @@ WRONG = {
         (2, "at least 4", ">= 4", ">= 3"),
         (3, "smaller share", "float(np.prod(masses))", "1"),
         (3, "not to 1", "/ total", "/ len(drawn)"),
-    ],
-    "counting": [
-        (
-            1,
-            "not of tokens",
-            "sum(pass_flops(STORIES, n, n) for n in lengths) / padded",
-            "sum(lengths) / (len(lengths) * longest)",
-        ),
-        (1, "not wasted", "return 1 - ", "return "),
-        (2, "more FLOPs", ", last=1", ""),
-        (2, "the chunks before it", ", cache,", ", model.new_cache(),"),
-        (
-            3,
-            "not of attention's",
-            "1 - kept / full",
-            "(full - kept) / sum(4 * shape[0] * shape[1] * i for i in range(1, n + 1))",
-        ),
-        (3, "first tokens", "min(i, w)", "w"),
     ],
     "roofline": [
         (1, "not all of them", "pass_flops(shape, 1, n)", "pass_flops(shape, n, n)"),
@@ -307,10 +259,8 @@ WRONG = {
 CASES = [(lesson, *case) for lesson, cases in WRONG.items() for case in cases]
 NEEDED = {  # the cells whose names a solution uses, beside the first cell with imports
     "tokens": ["words-letters", "bytes"],
-    "loop_and_cache": ["step"],
     "samplers": ["cell-4"],
     "choosing": ["cell-4"],
-    "counting": ["c4", "c6", "c7", "c9", "c11"],
     "roofline": ["c6"],
     "encoder_decoder": ["cell-4", "cell-6", "cell-7"],
 }
