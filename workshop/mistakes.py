@@ -4,14 +4,30 @@ from __future__ import annotations  # compile() passes this on to each chunk of 
 
 import ast
 import functools
+import itertools
 import re
 import types
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import generate
+import gpt2
+import samplers
+import speculative
+
 ROOT = Path(__file__).parents[1]
+REFERENCE = "workshop/reference.py"
+GIVEN = "new_cache", "learn", "model", "fast"  # the methods and functions that need no code
+# Readers differ in how a cache counts and stores its tokens, and a mistake then has other results.
+# So known mistakes of a cache are tried in several styles.
+STYLE = {
+    "COUNTED_BY": "extend",  # or "append", in the last block, or "model", after the last block
+    "JOINS": False,  # whether new keys are joined to the old ones, instead of put into slots
+    "CLEARS": False,  # whether `cut` sets the slots that it frees to 0
+}
 TEXTS: dict[str, str] = {}  # {name: the text of a source that is no file}
-NAMES: dict[str, dict] = {}  # {name: what the functions of that source use}
+PROJECT = vars(gpt2) | vars(generate) | vars(samplers) | vars(speculative)
+NAMES: dict[str, dict] = {REFERENCE: PROJECT | STYLE}  # {name: what that source's functions use}
 
 
 class Mistake(NamedTuple):
@@ -66,24 +82,34 @@ def changed(source: str, function: str, changes: list[str]) -> str:
 
 @functools.cache
 def build(source: str, wrong: Mistake | None = None, style: str = "") -> types.ModuleType:
-    """Return a file of the project as a module. wrong: the mistake to put into it."""
+    """Return a file of the project as a module. wrong: the mistake to put into it. style: lines
+    such as "JOINS = True"."""
     module = types.ModuleType("ours")
     vars(module).update(NAMES.get(source, {}))
-    for chunk in text_of(source, wrong, style).split("\n\n\n"):  # they separate functions
-        exec(compiled(chunk), vars(module))
+    for chunk in [*text_of(source, wrong).split("\n\n\n"), style]:  # they separate functions
+        if not (chunk.startswith("def ") and chunk.endswith('"""')):  # NAMES has this function
+            exec(compiled(chunk), vars(module))
     return module
 
 
-def text_of(source: str, wrong: Mistake | None = None, style: str = "") -> str:
-    """Return the text of a file, with a mistake. style: lines such as 'JOINS = True', which replace
-    those that set the same names."""
+def text_of(source: str, wrong: Mistake | None = None) -> str:
+    """Return the text of a file, with a mistake."""
     text = read(source)
     if wrong and wrong.source == source:
         begin, end = body(source, wrong.function)
         text = text[:begin] + wrong.code + text[end:]
-    for line in style.splitlines():
-        text = re.sub(rf"^{line.partition(' = ')[0]} = .*", line, text, flags=re.M)
     return text
+
+
+def skeleton() -> str:
+    """Return the file that a reader begins with: reference.py with `...` below its docstrings."""
+    lines = read(REFERENCE).splitlines(keepends=True)
+    for node in ast.walk(parsed(REFERENCE)):
+        if isinstance(node, ast.FunctionDef) and node.name not in GIVEN and ast.get_docstring(node):
+            docstring, end = node.body[0], node.end_lineno
+            lines[docstring.end_lineno : end] = [""] * (end - docstring.end_lineno)
+            lines[docstring.end_lineno - 1] += " " * docstring.col_offset + "...\n"
+    return "".join(line for line in lines if "# ours" not in line)
 
 
 @functools.cache
@@ -111,8 +137,7 @@ def body(source: str, function: str) -> tuple[int, int]:
 def find_node(source: str, function: str) -> Any:
     node: Any = parsed(source)
     for name in function.split("."):
-        inside = (n for n in ast.walk(node) if isinstance(n, ast.FunctionDef | ast.ClassDef))
-        node = next(n for n in inside if n.name == name)
+        node = next(inside for inside in ast.walk(node) if getattr(inside, "name", None) == name)
     return node
 
 
@@ -124,5 +149,4 @@ def parsed(source: str) -> ast.Module:
 @functools.cache
 def line_starts(source: str) -> list[int]:
     """Return where each line begins: line n begins at [n - 1]. The sources are ASCII."""
-    lines = read(source).splitlines(keepends=True)
-    return [sum(map(len, lines[:n])) for n in range(len(lines) + 1)]
+    return [0, *itertools.accumulate(map(len, read(source).splitlines(keepends=True)))]
