@@ -98,11 +98,11 @@ class Reader:
             self.place(part, build(part.source))
 
     def absent(self, part: Part, step: str) -> list[str]:
-        """Say what a part needs: functions that are missing or wrong in another step."""
+        """Name what a part needs: functions that are missing or wrong in another step."""
         names = part.needs or part.names
         wrong = [name for name in names if self.wrong.get(name, step) != step]
-        found = [f"mend {name} (wrong in {self.wrong[name]})" for name in wrong]
-        found += [f"write {name}{self.missing[name]}" for name in names if name in self.missing]
+        found = [f"{name} (wrong in {self.wrong[name]})" for name in wrong]
+        found += [name + self.missing[name] for name in names if name in self.missing]
         libraries = [name for name in part.libraries if not importlib.util.find_spec(name)]
         return found or [f"pip install {' '.join(libraries)}"] * bool(libraries)
 

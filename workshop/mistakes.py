@@ -17,7 +17,8 @@ import speculative
 
 ROOT = Path(__file__).parents[1]
 REFERENCE = "workshop/reference.py"
-GIVEN = "new_cache", "learn", "model", "fast"  # the methods and functions that need no code
+# a function that the reader writes, down to its docstring, and then our code
+BODIES = r'^( *)(def (?!new_cache|learn|model|fast).*\n +"""(?s:.*?)""")\n(?:\1    .*\n)*'
 # Readers differ in how a cache counts and stores its tokens, and a mistake then has other results.
 # So known mistakes of a cache are tried in several styles.
 STYLE = {
@@ -103,18 +104,12 @@ def text_of(source: str, wrong: Mistake | None = None) -> str:
 
 def skeleton() -> str:
     """Return the file that a reader begins with: reference.py with `...` below its docstrings."""
-    lines = read(REFERENCE).splitlines(keepends=True)
-    for node in ast.walk(parsed(REFERENCE)):
-        if isinstance(node, ast.FunctionDef) and node.name not in GIVEN and ast.get_docstring(node):
-            docstring, end = node.body[0], node.end_lineno
-            lines[docstring.end_lineno : end] = [""] * (end - docstring.end_lineno)
-            lines[docstring.end_lineno - 1] += " " * docstring.col_offset + "...\n"
-    return "".join(line for line in lines if "# ours" not in line)
+    text = re.sub(BODIES, r"\1\2\n\1    ...\n", read(REFERENCE), flags=re.M)
+    return re.sub(r".*# ours.*\n", "", text)
 
 
-@functools.cache
+@functools.cache  # chunks without a mistake are compiled only once
 def compiled(chunk: str) -> types.CodeType:
-    """Compile a chunk of a file. Chunks without a mistake are compiled only once."""
     return compile(chunk, "<ours>", "exec")
 
 
