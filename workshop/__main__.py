@@ -50,8 +50,9 @@ def main(argv: list[str]) -> int:
 
 def create(path: Path, text: str, says: str) -> int:
     """Write a new file, and say what to do next."""
-    if importlib.util.find_spec(path.stem):
-        sys.exit(f"{path} would hide the module {path.stem}: choose a different name")
+    name = path.name.partition(".")[0]
+    if importlib.util.find_spec(name):
+        sys.exit(f"{path} would hide the module {name}: choose a different name")
     try:
         with path.open("x", encoding="utf-8") as file:
             file.write(text)

@@ -124,22 +124,20 @@ def find(module: Any, name: str) -> Any:
 
 
 def stubs(tree: ast.Module) -> dict[str, str]:
-    """Return {function that is not written yet: ""}. If it is written, but an empty function of the
-    same name follows, the value says so."""
+    """Return {function that is not written yet: a note}. The note is "", unless the function is
+    written, but an empty one of the same name follows."""
     found, lines = {}, {}
-    classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
-    for prefix, body in [("", tree.body), *((f"{node.name}.", node.body) for node in classes)]:
+    classes = [(f"{node.name}.", node.body) for node in tree.body if isinstance(node, ast.ClassDef)]
+    for prefix, body in [("", tree.body), *classes]:
         for node in body:
             if isinstance(node, ast.FunctionDef):
                 name = prefix + node.name
-                found.pop(name, None)
+                found[name] = ""
                 if not all(map(is_empty, node.body)):
-                    lines[name] = node.lineno
+                    del found[name]
+                    lines[name] = f"yours in line {node.lineno}"
                 elif name in lines:
-                    both = f"line {node.lineno} replaces yours in line {lines[name]}"
-                    found[name] = f" (the empty one in {both})"
-                else:
-                    found[name] = ""
+                    found[name] = f" (the empty one in line {node.lineno} replaces {lines[name]})"
     return found
 
 
