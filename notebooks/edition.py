@@ -6,8 +6,8 @@
     python notebooks/edition.py --titles              # write the top of each lesson again
 
 The class edition has no outputs and no solutions. After each prediction, it has a cell for the
-reader's guess, and the answer is folded. A cell tagged `yours` keeps only the signatures of its
-functions. With --repository, each notebook begins with badges that open it on Colab and on Binder.
+reader's guess, and the answer is folded. After each question, it has a cell for the reader's
+answer. A cell tagged `yours` keeps only the signatures of its functions. With --repository, each notebook begins with badges that open it on Colab and on Binder.
 They open the notebook from GitHub, so commit and push the folder.
 
 A text cell tagged `answer` is always folded. The table in README.md determines the lessons' order,
@@ -30,6 +30,7 @@ COLAB, BINDER = "https://colab.research.google.com", "https://mybinder.org"
 GITHUB = r"(?:\S*[/@])?(?:www\.)?github\.com[:/]([\w-]+/[\w.-]+?)(?:\.git)?/*"
 MARK = "sha256 of the rest: "  # precedes the checksum in each file that is written
 LINK = re.compile(r"(?<=\]\()(?!https?:|#)([^)#\s]+)")  # matches `file` in [text](file#...)
+GUESS = "guess = ...  # your guess, a number or a word"  # lessons.here compares it
 FOLDED = "<details><summary>{}</summary>\n\n{}\n\n</details>\n\n"
 BORDER = re.compile(r"^(?:#|\*\*Predict|\*\*Question)", re.MULTILINE)  # a folded answer ends here
 
@@ -72,10 +73,8 @@ def titled(name) -> str:
         if 0 <= place + step < len(names):
             neighbour = names[place + step]
             links.append(f"[{text.format(lessons[neighbour][0])}]({neighbour}.ipynb)")
-    anchor = title.partition(". ")[2].lower().replace(" ", "-")
-    answers = f"[answers to the questions](solutions/questions.md#{anchor})"
     solutions = f"[Solutions](solutions/{name}.py)"
-    return "\n\n".join([*paragraphs, " | ".join(links), f"{solutions} | {answers}"])
+    return "\n\n".join([*paragraphs, " | ".join(links), solutions])
 
 
 # --- the class edition ----------------------------------------------------------------------------
@@ -110,16 +109,17 @@ def for_class(notebook, name):
         cell.source = without_solutions(cell.source)
         if answers:
             cell.source = folded(cell.source)
+        if "**Question" in cell.source:
+            cells.append(new_cell(cell, "reply", "*My answer:* ", nbformat.v4.new_markdown_cell))
         if "**Predict" in cell.source:
-            cells.append(new_cell(cell, "guess", "# My guess: "))
+            cells.append(new_cell(cell, "guess", GUESS))
     notebook.cells = cells
     return notebook
 
 
-def new_cell(cell, tag, source):
-    """Return a new code cell with this tag. Its id begins with the id of `cell`."""
-    metadata = {"tags": [tag]}
-    return nbformat.v4.new_code_cell(source, id=f"{cell.id}-{tag}", metadata=metadata)
+def new_cell(cell, tag, source, make=nbformat.v4.new_code_cell):
+    """Return a new cell with this tag. Its id begins with the id of `cell`."""
+    return make(source, id=f"{cell.id}-{tag}", metadata={"tags": [tag]})
 
 
 def without_solutions(text):

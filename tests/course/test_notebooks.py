@@ -162,13 +162,16 @@ def test_the_class_edition_has_the_same_code_without_solutions(path, notebook, c
 
 
 def test_the_class_edition_answers_no_prediction(path, class_edition):
-    """A cell for the reader's guess follows each "Predict" task. The first text after the next code
-    is a folded answer, a heading, or another task or question."""
+    """A cell for the reader's guess follows each "Predict" task, and one for an answer follows each
+    question. The first text after the next code is a folded answer, a heading, or another task or
+    question."""
     cells = nbformat.read(class_edition / path.name, as_version=4).cells
     for place, cell in enumerate(cells):
+        if cell.cell_type == "markdown" and "**Question" in cell.source:
+            assert edition.tagged(cells[place + 1], "reply")
         if cell.cell_type != "markdown" or "**Predict" not in cell.source:
             continue
-        assert edition.tagged(cells[place + 1], "guess")
+        assert any(edition.tagged(cell, "guess") for cell in cells[place + 1 : place + 3])
         rest = cells[place + 2 :]
         ran = next(i for i, cell in enumerate(rest) if cell.cell_type == "code")
         answer = next(cell for cell in rest[ran:] if cell.cell_type == "markdown")
@@ -342,9 +345,9 @@ def test_an_edition_is_written_again_but_nobody_s_work_is_lost(tmp_path):
     made(tmp_path)
     new = first.read_text("utf-8")
     edition.write(first, new.replace("What", "Which"))  # an edition of other lessons
-    second.write_text(second.read_text("utf-8").replace("# My guess: ", "# My guess: 42"), "utf-8")
+    second.write_text(second.read_text("utf-8").replace("guess = ...", "guess = 42"), "utf-8")
     made(tmp_path)
-    assert first.read_text("utf-8") == new and "guess: 42" in second.read_text("utf-8")
+    assert first.read_text("utf-8") == new and "guess = 42" in second.read_text("utf-8")
     edition.write(tmp_path / "mine.txt", "text")
     (tmp_path / "mine.txt").write_text("mine")
     edition.write(tmp_path / "mine.txt", "text")
