@@ -14,18 +14,11 @@ with the end never allowed: after a complete match it may follow
     fits[end] = -> fits[end] = False and
 with the piece of the end as if it were text: it ends the text
     fits[end] = -> unused =
-of texts that only begin with a match
-    regex.fullmatch(pattern, text + piece -> regex.match(pattern, text + piece
 [notebooks/choosing.ipynb most_alike]
-of the place of the text: return the text
-    texts[np.argmax(totals)] -> int(np.argmax(totals))
 with each different text counted once: equal texts are votes for each other
     for other in texts -> for other in set(texts)
 without the equal texts: leave out at most the text itself
     for other in texts -> for other in texts if other != text
-of the text with the nearest neighbour: all the others count
-    totals.append(sum( -> totals.append(max([0, 0, *sorted(
-    for other in texts)) -> for other in texts)][:-1]))
 [notebooks/choosing.ipynb corrected]
 of the draws: count each one with its weight
     np.prod(masses) -> 1

@@ -29,8 +29,6 @@ with a vocabulary of 6
 of the first complete text that is made: return the first that is taken from the heap
     continued += 1 -> continued += 1;
         if len(ids) == n - 1: return (*ids, int(np.argmax(next_log_probs(ids)))), continued
-of the least probable beginning
-    cost - float(log_p) -> cost + float(log_p)
 """)
 
 
