@@ -3,7 +3,7 @@
 
 # exercise 1
 def corrected(drawn):  # a list of (text, masses) -> {text: share}
-    # There is a price: most draws are nearly worthless, here more than half of them.
+    # Most draws can be nearly worthless. In the lesson, more than half have a weight near 0.
     weights = {}
     for text, masses in drawn:
         weights[text] = weights.get(text, 0) + np.prod(masses)  # p(x) / q(x)
