@@ -42,19 +42,6 @@ WRONG = {
         (3, "[1, n, n]", "[None]", ""),
         (3, "float32", "np.float32(0)", "np.float64(0)"),
     ],
-    "tokens": [
-        (
-            1,
-            "join all bytes first",
-            'bytes(char_to_byte[char] for char in spelling).decode("utf-8", errors="replace")',
-            '"".join(tokenizer.decode([id]) for id in ids)',
-        ),
-        (1, "spelling of a space", "return bytes(", "return spelling or bytes("),
-        (2, "a word of its own", r"(\d)", r"(\d+)"),
-        (2, "without its space", r"(\d)", r"( ?\d)"),
-        (3, "ways, not 1", "append(sum(", "append(max("),
-        (3, "a longer text", "max(map(len, pieces))", "3"),
-    ],
     "factorization": [
         (1, "nats", "math.log2", "math.log"),
         (1, "per character", 'len(text.encode("utf-8"))', "len(text)"),
@@ -64,34 +51,6 @@ WRONG = {
         (3, "square the odds", "return powers /", "return sharpened_tokens(joint, t)  # "),
     ],
     "learning": [
-        ("linear", "dw is transposed", "dy.T @ x", "x.T @ dy"),
-        ("linear", "dw is a mean", "dy.T @ x", "dy.T @ x / len(x)"),
-        ("linear", "add up the rows of dy", "dy.sum(axis=0)", "dy"),
-        ("linear", "do not transpose w", "dy @ w,", "dy @ w.T,"),
-        ("cross_entropy", "the sum of the losses", " / len(targets)", ""),
-        ("cross_entropy", "the number of tokens", "p / len(targets)", "p / logits.size"),
-        (
-            "cross_entropy",
-            "in one place of each row",
-            "[range(len(targets)), targets]",
-            "[:, targets]",
-        ),
-        ("cross_entropy", "the sign", "return p", "return -p"),
-        ("cross_entropy", "the target is missing", "-= 1", "-= 0"),
-        (
-            "cross_entropy",
-            "changes every P",
-            "p = softmax(logits)",
-            "q = softmax(logits); p = 0 * q",
-            "-= 1",
-            "-= 1 / q[range(len(targets)), targets]",
-        ),
-        (
-            "cross_entropy",
-            "overflow",
-            "softmax(logits)",
-            "np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)",
-        ),
         (1, "three times, and only", "np.add.at(dwte, ids, dx)", "dwte[ids] += dx"),
         (
             2,
@@ -253,7 +212,6 @@ WRONG = {
 }
 CASES = [(lesson, *case) for lesson, cases in WRONG.items() for case in cases]
 NEEDED = {  # the cells whose names a solution uses, beside the first cell with imports
-    "tokens": ["words-letters", "bytes"],
     "loop_and_cache": ["step"],
     "counting": ["c4", "c6", "c7", "c9", "c11"],
     "roofline": ["c6"],
