@@ -30,7 +30,7 @@ with one random number for all tokens: each has its own
     rng.random(len(logits)) -> rng.random()
 with uniform noise
     - np.log(-np.log(rng.random(len(logits)))) -> + rng.random(len(logits))
-[notebooks/samplers.ipynb with_that_entropy]
+[notebooks/samplers.ipynb at_entropy]
 with nats instead of bits
     < bits -> < bits * np.log(2)
 """)
@@ -82,7 +82,7 @@ class Fixed:
 
 def see_at_entropy(m, seed):
     for bits in 0.5, 2, 6:
-        changed = np.asarray(m.at_entropy(bits)(row(90), []), float)
+        changed = np.asarray(m.at_entropy(row(90), bits), float)
         p = softmax(changed)
         found = -(p[p > 0] * np.log2(p[p > 0])).sum()
         yield Seen(f"the entropy for bits = {bits}", round(float(found), 2))
@@ -93,4 +93,4 @@ def see_at_entropy(m, seed):
 exercise_nucleus = Part(("nucleus",), see_nucleus, of("nucleus", KNOWN))
 exercise_diversity = Part(("diversity",), see_diversity, of("diversity", KNOWN))
 exercise_1 = Part(("gumbel_draw",), see_gumbel_draw, of("gumbel_draw", KNOWN))
-exercise_2 = Part(("at_entropy",), see_at_entropy, of("with_that_entropy", KNOWN))
+exercise_2 = Part(("at_entropy",), see_at_entropy, of("at_entropy", KNOWN))

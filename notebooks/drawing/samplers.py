@@ -86,16 +86,17 @@ def likelihood_and_diversity(found):
     found: {name of a sampler: (likelihood, diversity)}.
     """
     figure, axis = plt.subplots(figsize=(8, 3.8))
-    axis.plot(
-        *zip(*(point for name, point in found.items() if name.startswith("t = "))), color="0.7"
-    )
+    kinds = {"t =": "o", "top_p": "^", "top_k": "s", "min_p": "D", "greedy": "*"}
     left = {"t = 0.8", "top_p(0.5)", "top_k(5)"}  # their names are at the left of the points
-    for (name, point), marker in zip(found.items(), "*ooo^^sD"):
-        axis.plot(*point, marker, markersize=11 if name == "greedy" else 7)
-        place = {"xytext": (-8, -12), "ha": "right"} if name in left else {"xytext": (8, 4)}
-        axis.annotate(name, point, textcoords="offset points", fontsize=10, **place)
-    axis.axvline(found["t = 1.0"][0], color="0.5", linestyle=":", label="drawn from p itself")
+    for start, marker in kinds.items():
+        some = {name: point for name, point in found.items() if name.startswith(start)}
+        axis.plot(*zip(*some.values()), marker + ":", markersize=10 if marker == "*" else 7)
+        for name, point in some.items():
+            place = {"xytext": (-9, -13), "ha": "right"} if name in left else {"xytext": (8, 4)}
+            axis.annotate(name, point, textcoords="offset points", fontsize=10, **place)
+    unfiltered = found["t = 1.0"][0]
+    axis.axvline(unfiltered, color="0.5", linestyle=":")
+    axis.text(unfiltered + 0.02, 0.12, "drawn from p itself", color="0.35")
     axis.set_title("Likely texts resemble each other (the model's own measure of likely)")
     axis.set(xlabel="log-probability of a token, mean (nats)", ylabel="different 3-grams (share)")
-    axis.legend(frameon=False, loc="center left")
     return figure

@@ -7,15 +7,12 @@ def gumbel_draw(logits, rng):  # [n_vocab] -> an id
 
 
 # exercise 2
-def at_entropy(bits):  # -> a filter
-    def with_that_entropy(logits, ids):  # [n_vocab] -> [n_vocab]
-        low, high = 0.01, 100.0
-        for _ in range(40):
-            middle = np.sqrt(low * high)
-            if entropy(softmax(logits / middle)) < bits:
-                low = middle
-            else:
-                high = middle
-        return logits / np.float32(low)
-
-    return with_that_entropy
+def at_entropy(logits, bits):  # [n_vocab] -> [n_vocab]
+    low, high = 0.01, 100.0
+    for _ in range(40):
+        middle = np.sqrt(low * high)
+        if entropy(softmax(logits / middle)) < bits:
+            low = middle
+        else:
+            high = middle
+    return logits / np.float32(low)
