@@ -92,7 +92,7 @@ def likelihood_and_diversity(found):
         some = {name: point for name, point in found.items() if name.startswith(start)}
         axis.plot(*zip(*some.values()), marker + ":", markersize=10 if marker == "*" else 7)
         for name, point in some.items():
-            place = {"xytext": (-9, -13), "ha": "right"} if name in left else {"xytext": (8, 4)}
+            place = {"xytext": (-5, -22), "ha": "right"} if name in left else {"xytext": (8, 4)}
             axis.annotate(name, point, textcoords="offset points", fontsize=10, **place)
     unfiltered = found["t = 1.0"][0]
     axis.axvline(unfiltered, color="0.5", linestyle=":")
