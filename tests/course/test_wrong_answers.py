@@ -50,51 +50,6 @@ WRONG = {
         ),
         (3, "the first token", ".sum())", "[1:].sum())"),
     ],
-    "samplers": [
-        (1, "nearest", "np.abs(surprise - expected)", "surprise"),
-        (1, "two are enough", ", mass)", ', mass, "right")'),
-        (
-            2,
-            "five numbers",
-            "logits - np.log(-np.log(rng.random(len(logits))))",
-            "rng.random() < np.cumsum(softmax(logits))",
-        ),
-        (
-            2,
-            "softmax",
-            "logits - np.log(-np.log(rng.random(len(logits))))",
-            "softmax(logits) / -np.log(rng.random(len(logits)))",
-        ),
-        (3, "bits", "np.float32(low)", "np.float32(0.7)"),
-        (3, "bits instead of", "< bits", "< bits * np.log(2)"),
-    ],
-    "search": [
-        (1, "more than", "return n_vocab ** (n - 1)", "return n_vocab**n"),
-        (1, "not with 4", "return n_vocab ** (n - 1)", "return 6 ** (n - 1)"),
-        (
-            2,
-            "nearly everything",
-            "heapq.heappop(heap)",
-            "heap.pop(heap.index(min(heap, key=lambda text: (len(text[1]), text))))",
-        ),
-        (2, "below", "heapq.heappop(heap)", "min(heap, key=lambda text: (-len(text[1]), text))"),
-        (
-            3,
-            "counted twice",
-            "len(bigrams[i] & b)",
-            "sum(pair in b for pair in zip(texts[i], texts[i][1:]))",
-        ),
-        (3, "divide", "/ len(bigrams[i] | b)", "/ (len(bigrams[i]) + len(b))"),
-        (3, "divide", "/ len(bigrams[i] | b)", "/ min(len(bigrams[i]), len(b))"),
-    ],
-    "choosing": [
-        (1, "is left", "phrase in end + piece", "piece.strip() == phrase"),
-        (1, "keep", "in end + piece", "in text + piece"),
-        (2, "accused", ">= 4", ">= -100"),
-        (2, "at least 4", ">= 4", ">= 3"),
-        (3, "smaller share", "float(np.prod(masses))", "1"),
-        (3, "not to 1", "/ total", "/ len(drawn)"),
-    ],
     "counting": [
         (
             1,
@@ -204,20 +159,10 @@ WRONG = {
         (3, "bfloat16", "sign << 15 | (exponent - 127 + 15) << 10 | fraction >> 13", "bits >> 16"),
         (3, "sign bit", "sign << 15 | ", ""),
     ],
-    "more_samples": [
-        (1, "not answers", "0) + weight", "0) + 1"),
-        (1, "sum", "totals.get(answer, 0) + weight", "max(totals.get(answer, 0), weight)"),
-        (2, "round up", "math.ceil", "math.floor"),
-        (2, "whole number", "math.ceil", "float"),
-        (3, "*and*", " / accepted", ""),
-        (3, "catch", "p * catch / accepted", "catch"),
-    ],
 }
 CASES = [(lesson, *case) for lesson, cases in WRONG.items() for case in cases]
 NEEDED = {  # the cells whose names a solution uses, beside the first cell with imports
     "loop_and_cache": ["step"],
-    "samplers": ["cell-4"],
-    "choosing": ["cell-4"],
     "counting": ["c4", "c6", "c7", "c9", "c11"],
     "roofline": ["c6"],
     "encoder_decoder": ["cell-4", "cell-6", "cell-7"],
