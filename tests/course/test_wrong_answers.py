@@ -20,28 +20,6 @@ pytestmark = pytest.mark.slow
 
 # lesson: (the exercise, what its check says, old text, new text, ...)
 WRONG = {
-    "forward_pass": [
-        ("attention", "without the mask", " + mask", ""),
-        ("attention", "by sqrt(d)", " / math.sqrt(q.shape[-1])", ""),
-        (
-            "attention",
-            "over the queries",
-            "softmax(scores + mask)",
-            "softmax((scores + mask).swapaxes(-1, -2)).swapaxes(-1, -2)",
-        ),
-        (
-            "attention",
-            "",
-            "+ mask",
-            "+ causal_mask(np.arange(k.shape[-2]))[:, -q.shape[-2] :]",
-        ),
-        (1, "the biases", " + 1)", ")"),
-        (1, "the table wte", "(n_vocab + n_ctx)", "(2 * n_vocab + n_ctx)"),
-        (2, "rows of w", "[:, h * d_head : (h + 1) * d_head]", "[h * d_head : (h + 1) * d_head].T"),
-        (2, "the bias", "head @ part.T", "head @ part.T + b"),
-        (3, "[1, n, n]", "[None]", ""),
-        (3, "float32", "np.float32(0)", "np.float64(0)"),
-    ],
     "factorization": [
         (1, "nats", "math.log2", "math.log"),
         (1, "per character", 'len(text.encode("utf-8"))', "len(text)"),
@@ -49,26 +27,6 @@ WRONG = {
         (2, "given the first", "both[:, second]", "both[second]"),
         (3, "tokens: which sum", "return result", "return sharpened_texts(joint, t)"),
         (3, "square the odds", "return powers /", "return sharpened_tokens(joint, t)  # "),
-    ],
-    "learning": [
-        (1, "three times, and only", "np.add.at(dwte, ids, dx)", "dwte[ids] += dx"),
-        (
-            2,
-            "began at 0",
-            "(mean / (1 - 0.9**n)) / (np.sqrt(square / (1 - 0.95**n))",
-            "mean / (np.sqrt(square)",
-        ),
-        (2, "square root", "np.sqrt(square / (1 - 0.95**n))", "(square / (1 - 0.95**n))"),
-        (2, "subtract", "p - rate", "p + rate"),
-        (3, "the sum of the parts", "len(part[0]) * ", "len(inputs) * "),
-        (
-            3,
-            "the last part",
-            "len(part[0]) * gradient_of",
-            "size * gradient_of",
-            "/ len(inputs)",
-            "/ (size * len(range(0, len(inputs), size)))",
-        ),
     ],
     "loop_and_cache": [
         ("loop", "in all", "return ids", "return ids[-n:]"),
@@ -203,14 +161,6 @@ WRONG = {
             "cache.source = other.source",
             "cache, new = other.new_cache(), [*model.start_ids, *ids]",
         ),
-    ],
-    "history": [
-        (1, "how many bytes", "bits / 8", "bits"),
-        (1, "round at the end", "-np.log2(probabilities)", "np.ceil(-np.log2(probabilities))"),
-        (2, "not their log", "w * p + (1 - w) * q", "p**w * q ** (1 - w)"),
-        (2, "first model", "w * p + (1 - w) * q", "(1 - w) * p + w * q"),
-        (3, "not 0", "1 + (", "("),
-        (3, "upside down", "logits > chosen", "logits < chosen"),
     ],
     "more_samples": [
         (1, "not answers", "0) + weight", "0) + 1"),
