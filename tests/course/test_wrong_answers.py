@@ -68,24 +68,6 @@ WRONG = {
         ),
         (3, "first tokens", "min(i, w)", "w"),
     ],
-    "roofline": [
-        (1, "not all of them", "pass_flops(shape, 1, n)", "pass_flops(shape, n, n)"),
-        (1, "not the sum", "max(read / bandwidth, work / peak)", "read / bandwidth + work / peak"),
-        (
-            2,
-            "of each chunk",
-            "seconds += max(reading, computing)\n    return seconds",
-            "seconds = seconds + np.array([reading, computing])\n    return max(seconds)",
-        ),
-        (
-            2,
-            "all weights again",
-            "pass_bytes(shape, end)",
-            "(pass_bytes(shape, end) - (start > 0) * pass_bytes(shape, 0))",
-        ),
-        (3, "not in blocks", "np.concatenate([y, w[n_full:] @ rows.T]).T", "rows @ w.T"),
-        (3, "view of it", "    n_full =", "    w = w.copy()\n    n_full ="),
-    ],
     "speculation": [
         ("loop", "has to be cut", "cache.cut(", "("),
         ("loop", "with gamma = 2", "min(gamma, ", "min(4, "),
@@ -135,36 +117,11 @@ WRONG = {
             "cache, new = other.new_cache(), [*model.start_ids, *ids]",
         ),
     ],
-    "llama": [
-        (1, "*and*", "return 2 * ", "return "),
-        (1, "each layer", 'config["num_hidden_layers"] * ', ""),
-        (
-            2,
-            "partner",
-            "x[:, :half] + 1j * x[:, half:]",
-            "x[:, ::2] + 1j * x[:, 1::2]",
-            "np.concatenate([z.real, z.imag], axis=-1)",
-            "np.stack([z.real, z.imag], axis=-1).reshape(x.shape)",
-        ),
-        (2, "other way", "np.exp(1j", "np.exp(-1j"),
-        (3, "not their", ".mean(axis=1)", ".sum(axis=1)"),
-        (3, "mean of rows", ".mean(axis=1)", "[:, 0]"),
-    ],
-    "fewer_bytes": [
-        (1, "nearest", "np.round", "np.floor"),
-        (1, "own grid", "w.reshape(-1, size)", "w.reshape(1, -1)"),
-        (2, "30 scales", "return max(", "return int(left // (bits + 16 / size)) or max("),
-        (2, "each text's", "memory - n_rows * cache", "memory"),
-        (2, "not even", "max(0, groups * size +", "(groups * size +"),
-        (3, "bfloat16", "sign << 15 | (exponent - 127 + 15) << 10 | fraction >> 13", "bits >> 16"),
-        (3, "sign bit", "sign << 15 | ", ""),
-    ],
 }
 CASES = [(lesson, *case) for lesson, cases in WRONG.items() for case in cases]
 NEEDED = {  # the cells whose names a solution uses, beside the first cell with imports
     "loop_and_cache": ["step"],
     "counting": ["c4", "c6", "c7", "c9", "c11"],
-    "roofline": ["c6"],
     "encoder_decoder": ["cell-4", "cell-6", "cell-7"],
 }
 
