@@ -20,54 +20,6 @@ pytestmark = pytest.mark.slow
 
 # lesson: (the exercise, what its check says, old text, new text, ...)
 WRONG = {
-    "factorization": [
-        (1, "nats", "math.log2", "math.log"),
-        (1, "per character", 'len(text.encode("utf-8"))', "len(text)"),
-        (2, "divide by P(x2)", " / both[:, second].sum()", ""),
-        (2, "given the first", "both[:, second]", "both[second]"),
-        (3, "tokens: which sum", "return result", "return sharpened_texts(joint, t)"),
-        (3, "square the odds", "return powers /", "return sharpened_tokens(joint, t)  # "),
-    ],
-    "loop_and_cache": [
-        ("loop", "in all", "return ids", "return ids[-n:]"),
-        ("loop", "its argument", "    ids = list(ids)\n", ""),
-        (1, "there is no mask", "mask = causal_mask(positions)", "mask = 0"),
-        (
-            1,
-            "one is enough",
-            "    n_old",
-            "    if len(ids) > 1:\n"
-            "        return np.concatenate([prefill([id], keys, values) for id in ids])\n"
-            "    n_old",
-        ),
-        (2, "left picture", "n * m + n * (n - 1) // 2", "n * (m + n)"),
-        (2, "last new token", "return m + n - 1", "return m + n"),
-        (
-            3,
-            "are enough",
-            "cache.cut(",
-            "cache = model.new_cache()\n        model(beginning, cache)#",
-        ),
-        (3, "the first token", ".sum())", "[1:].sum())"),
-    ],
-    "counting": [
-        (
-            1,
-            "not of tokens",
-            "sum(pass_flops(STORIES, n, n) for n in lengths) / padded",
-            "sum(lengths) / (len(lengths) * longest)",
-        ),
-        (1, "not wasted", "return 1 - ", "return "),
-        (2, "more FLOPs", ", last=1", ""),
-        (2, "the chunks before it", ", cache,", ", model.new_cache(),"),
-        (
-            3,
-            "not of attention's",
-            "1 - kept / full",
-            "(full - kept) / sum(4 * shape[0] * shape[1] * i for i in range(1, n + 1))",
-        ),
-        (3, "first tokens", "min(i, w)", "w"),
-    ],
     "speculation": [
         ("loop", "has to be cut", "cache.cut(", "("),
         ("loop", "with gamma = 2", "min(gamma, ", "min(4, "),
@@ -120,8 +72,6 @@ WRONG = {
 }
 CASES = [(lesson, *case) for lesson, cases in WRONG.items() for case in cases]
 NEEDED = {  # the cells whose names a solution uses, beside the first cell with imports
-    "loop_and_cache": ["step"],
-    "counting": ["c4", "c6", "c7", "c9", "c11"],
     "encoder_decoder": ["cell-4", "cell-6", "cell-7"],
 }
 
