@@ -20,41 +20,6 @@ pytestmark = pytest.mark.slow
 
 # lesson: (the exercise, what its check says, old text, new text, ...)
 WRONG = {
-    "forward_pass": [
-        ("attention", "without the mask", " + mask", ""),
-        ("attention", "by sqrt(d)", " / math.sqrt(q.shape[-1])", ""),
-        (
-            "attention",
-            "over the queries",
-            "softmax(scores + mask)",
-            "softmax((scores + mask).swapaxes(-1, -2)).swapaxes(-1, -2)",
-        ),
-        (
-            "attention",
-            "",
-            "+ mask",
-            "+ causal_mask(np.arange(k.shape[-2]))[:, -q.shape[-2] :]",
-        ),
-        (1, "the biases", " + 1)", ")"),
-        (1, "the table wte", "(n_vocab + n_ctx)", "(2 * n_vocab + n_ctx)"),
-        (2, "rows of w", "[:, h * d_head : (h + 1) * d_head]", "[h * d_head : (h + 1) * d_head].T"),
-        (2, "the bias", "head @ part.T", "head @ part.T + b"),
-        (3, "[1, n, n]", "[None]", ""),
-        (3, "float32", "np.float32(0)", "np.float64(0)"),
-    ],
-    "tokens": [
-        (
-            1,
-            "join all bytes first",
-            'bytes(char_to_byte[char] for char in spelling).decode("utf-8", errors="replace")',
-            '"".join(tokenizer.decode([id]) for id in ids)',
-        ),
-        (1, "spelling of a space", "return bytes(", "return spelling or bytes("),
-        (2, "a word of its own", r"(\d)", r"(\d+)"),
-        (2, "without its space", r"(\d)", r"( ?\d)"),
-        (3, "ways, not 1", "append(sum(", "append(max("),
-        (3, "a longer text", "max(map(len, pieces))", "3"),
-    ],
     "factorization": [
         (1, "nats", "math.log2", "math.log"),
         (1, "per character", 'len(text.encode("utf-8"))', "len(text)"),
@@ -62,54 +27,6 @@ WRONG = {
         (2, "given the first", "both[:, second]", "both[second]"),
         (3, "tokens: which sum", "return result", "return sharpened_texts(joint, t)"),
         (3, "square the odds", "return powers /", "return sharpened_tokens(joint, t)  # "),
-    ],
-    "learning": [
-        ("linear", "dw is transposed", "dy.T @ x", "x.T @ dy"),
-        ("linear", "dw is a mean", "dy.T @ x", "dy.T @ x / len(x)"),
-        ("linear", "add up the rows of dy", "dy.sum(axis=0)", "dy"),
-        ("linear", "do not transpose w", "dy @ w,", "dy @ w.T,"),
-        ("cross_entropy", "the sum of the losses", " / len(targets)", ""),
-        ("cross_entropy", "the number of tokens", "p / len(targets)", "p / logits.size"),
-        (
-            "cross_entropy",
-            "in one place of each row",
-            "[range(len(targets)), targets]",
-            "[:, targets]",
-        ),
-        ("cross_entropy", "the sign", "return p", "return -p"),
-        ("cross_entropy", "the target is missing", "-= 1", "-= 0"),
-        (
-            "cross_entropy",
-            "changes every P",
-            "p = softmax(logits)",
-            "q = softmax(logits); p = 0 * q",
-            "-= 1",
-            "-= 1 / q[range(len(targets)), targets]",
-        ),
-        (
-            "cross_entropy",
-            "overflow",
-            "softmax(logits)",
-            "np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)",
-        ),
-        (1, "three times, and only", "np.add.at(dwte, ids, dx)", "dwte[ids] += dx"),
-        (
-            2,
-            "began at 0",
-            "(mean / (1 - 0.9**n)) / (np.sqrt(square / (1 - 0.95**n))",
-            "mean / (np.sqrt(square)",
-        ),
-        (2, "square root", "np.sqrt(square / (1 - 0.95**n))", "(square / (1 - 0.95**n))"),
-        (2, "subtract", "p - rate", "p + rate"),
-        (3, "the sum of the parts", "len(part[0]) * ", "len(inputs) * "),
-        (
-            3,
-            "the last part",
-            "len(part[0]) * gradient_of",
-            "size * gradient_of",
-            "/ len(inputs)",
-            "/ (size * len(range(0, len(inputs), size)))",
-        ),
     ],
     "loop_and_cache": [
         ("loop", "in all", "return ids", "return ids[-n:]"),
@@ -278,14 +195,6 @@ WRONG = {
         (3, "not their", ".mean(axis=1)", ".sum(axis=1)"),
         (3, "mean of rows", ".mean(axis=1)", "[:, 0]"),
     ],
-    "history": [
-        (1, "how many bytes", "bits / 8", "bits"),
-        (1, "round at the end", "-np.log2(probabilities)", "np.ceil(-np.log2(probabilities))"),
-        (2, "not their log", "w * p + (1 - w) * q", "p**w * q ** (1 - w)"),
-        (2, "first model", "w * p + (1 - w) * q", "(1 - w) * p + w * q"),
-        (3, "not 0", "1 + (", "("),
-        (3, "upside down", "logits > chosen", "logits < chosen"),
-    ],
     "fewer_bytes": [
         (1, "nearest", "np.round", "np.floor"),
         (1, "own grid", "w.reshape(-1, size)", "w.reshape(1, -1)"),
@@ -306,7 +215,6 @@ WRONG = {
 }
 CASES = [(lesson, *case) for lesson, cases in WRONG.items() for case in cases]
 NEEDED = {  # the cells whose names a solution uses, beside the first cell with imports
-    "tokens": ["words-letters", "bytes"],
     "loop_and_cache": ["step"],
     "samplers": ["cell-4"],
     "choosing": ["cell-4"],
