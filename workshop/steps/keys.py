@@ -1,5 +1,8 @@
 """Steps 11 and 13: keys and values, and a batch whose rows differ in length."""
 
+import itertools
+from functools import partial
+
 import numpy as np
 
 from workshop.compare import Seen
@@ -11,77 +14,96 @@ from workshop.steps.inputs import heard, parameters, tiny
 IDS = [3, 1, 4, 1, 5, 9, 2, 6]
 
 
-def run(model, cache, ids):
-    """Return the logits or an error, the positions that extend returns, and append's layers."""
-    positions, layers = [], []
-    with (
-        heard(cache, "extend", lambda found, n_new: positions.append(np.array(found))),
-        heard(cache, "append", lambda both, layer, k, v: layers.append(layer)),
-    ):
-        try:
-            logits = model(ids, cache)
-        except Exception as error:
-            logits = error
-    return logits, positions, layers
+def play(m, model, cache, name, *actions):
+    """Do each action with the cache: ids to run, or a method's name and its argument. Yield what it
+    does. The results of append are "?" because a mistake there shows in the logits, too."""
+    count = "lengths" if hasattr(cache, "lengths") else "length"
+    done, axes = f"{name}:", "text, n_new, n_vocab"
 
+    def call(method, what):
+        getattr(cache, method)(what)
+        return getattr(cache, count)
 
-def play(m, name, *actions, batch=()):
-    """Do each action with one cache: ids to run, or ("cut", length). Yield what it does."""
-    model, done = tiny(m), f"{name}:"
-    cache = model.new_cache(*batch)
-    yield Seen(f"the length of an empty cache, {name}", cache.length)
     for action in actions:
-        if isinstance(action, tuple):  # ("cut", length)
-            cache.cut(action[1])
-            done += f" cut({action[1]})"
-        else:
-            done += f" {np.shape(action)[-1]}"
-            logits, positions, layers = run(model, cache, action)
-            yield Seen(f"the positions that extend returns, {done}", positions)
-            axes = "text, n_new, n_vocab" if batch else "n_new, n_vocab"
-            yield Seen(f"the logits, {done}", logits, axes)
-            if isinstance(logits, Exception):
-                return
-            yield Seen(f"the layers of the calls of cache.append, {done}", layers)
-        yield Seen(f"cache.length, {done}", cache.length)
+        if isinstance(action, tuple):
+            done += f" {action[0]}({action[1]})"
+            yield Seen(f"cache.{count}, {done}", partial(call, *action))
+            continue
+        done += f" {np.shape(action)[-1]}"
+        positions, layers, kept = [], [], {}
+        with (
+            heard(cache, "extend", lambda found, n_new, to=positions: to.append(np.array(found))),
+            heard(cache, "append", lambda found, layer, k, v, to=layers: to.append((layer, found))),
+        ):
+            try:
+                logits = model(np.array(action), cache)
+            except Exception as error:
+                logits = error
+        yield Seen(f"the positions that extend returns, {done}", positions)
+        kept = {
+            layer: [np.array(one) for one in both] for layer, both in layers if both is not None
+        }
+        for layer, i in itertools.product((0, 2), (0, 1)):
+            if layer in kept:
+                label = f"the {('keys', 'values')[i]} of block {layer}, {done}"
+                yield Seen(label, kept[layer][i], "?")
+        yield Seen(f"the logits, {done}", logits, axes[6 * (np.ndim(action) == 1) :])
+        if isinstance(logits, Exception):
+            return
+        yield Seen(
+            f"the layers of the calls of cache.append, {done}", [layer for layer, _ in layers]
+        )
+        yield Seen(f"cache.{count}, {done}", getattr(cache, count))
+
+
+def play_texts(m, name, *actions, batch=()):
+    model = tiny(m)
+    yield from play(m, model, model.new_cache(*batch), name, *actions)
 
 
 def see_one(m, seed):
     """One new token at a time."""
-    yield Seen("the model without a cache (see the steps before)", tiny(m)(IDS), "n_new, n_vocab")
-    yield from play(m, "tokens one by one", *([id] for id in IDS[:4]))
-    yield from play(m, "a token in another cache", IDS[5:6])
+    model = tiny(m)
+    yield Seen(
+        "the model without a cache (see the steps before)", lambda: model(IDS), "n_new, n_vocab"
+    )
+    yield Seen("the length of an empty cache", lambda: model.new_cache().length)
+    yield from play_texts(m, "tokens one by one", *([id] for id in IDS[:4]))
+    yield from play_texts(m, "a token in another cache", IDS[5:6])
 
 
 def see_several(m, seed):
     """Several new tokens."""
-    yield from play(m, "tokens", IDS[:3], IDS[3:5], IDS[5:6])
+    yield from play_texts(m, "tokens", IDS[:3], IDS[3:5], IDS[5:6])
     two = np.array([IDS[:3], IDS[2:5]])
-    yield from play(m, "tokens of two texts", two, two[:, :2], batch=(2,))
+    yield from play_texts(m, "tokens of two texts", two, two[:, :2], batch=(2,))
     for before, new in ((0, 4), (0, 5), (3, 3), (0, 6)):
-        yield from see_context(m, before, new)
+        name = f"{new} tokens after {before}, n_ctx = 5"
+        yield Seen(
+            f"cache.length after the ValueError for {name}", partial(overflow, m, before, new)
+        )
 
 
-def see_context(m, before, new):
+def overflow(m, before, new):
     model = tiny(m, n_ctx=5)
-    cache, raised = model.new_cache(), False
+    cache = model.new_cache()
     if before:
         model(IDS[:before], cache)
     try:
         cache.extend(new)
     except ValueError:
-        raised = True
-    name = f"{new} tokens after {before}, n_ctx = 5"
-    yield Seen(f"a ValueError for {name}", raised)
-    if raised:
-        yield Seen(f"cache.length after {name}", cache.length)
+        return cache.length
+    return "no ValueError"
 
 
 def see_cut(m, seed):
-    yield from play(m, "tokens", IDS[:4], ("cut", 2), IDS[4:5])
-    yield from play(m, "kept tokens", IDS[:4], ("cut", 4), IDS[4:5])
-    yield from play(m, "more tokens", IDS[:6], ("cut", 3), IDS[6:8], IDS[:1], ("cut", 7), IDS[1:2])
-    yield from play(m, "other tokens", IDS[:6], ("cut", 0), IDS[:2])
+    for name, *actions in (
+        ("tokens", IDS[:4], ("cut", 2), IDS[4:5]),
+        ("kept tokens", IDS[:4], ("cut", 4), IDS[4:5]),
+        ("more tokens", IDS[:6], ("cut", 3), IDS[6:8], IDS[:1], ("cut", 7), IDS[1:2]),
+        ("other tokens", IDS[:6], ("cut", 0), IDS[:2]),
+    ):
+        yield from play_texts(m, name, *actions)
 
 
 COUNTED_WRONG = mistakes(r"""
@@ -224,15 +246,9 @@ CUT = Part(
 
 
 def see_select(m, seed):
-    model = tiny(m)
-    cache = model.new_cache(2)
-    model([IDS[:3], IDS[2:5]], cache)
-    for rows in ([1, 0, 0], [2, 0]):
-        cache.select(rows)
-        name = f"after select({rows})"
-        yield Seen(f"cache.length {name}", cache.length)
-        found = model([[id] for id in IDS[: len(rows)]], cache)
-        yield Seen(f"the logits of one more token {name}", found, "text, n_new, n_vocab")
+    first, one = [IDS[:3], IDS[2:5]], [[1], [2], [3]]
+    actions = first, ("select", [1, 0, 0]), one, ("select", [2, 0]), one[:2]
+    yield from play_texts(m, "two texts", *actions, batch=(2,))
 
 
 SELECT_WRONG = mistakes(r"""
@@ -248,26 +264,16 @@ SELECT = Part(
 
 
 def see_rows(m, seed):
-    model, cache, done = GPT2(parameters(), 3), m.Rows(3, 3, 3, 16, 4), ""
-    yield Seen("the positions of extend(3)", np.array(cache.extend(3)), "n_rows, n_new")
-    cache = m.Rows(3, 3, 3, 16, 4)
-    for action in (
+    actions = (
         [IDS[:5], IDS[2:7], IDS[3:8]],
-        np.array([3, 4, 2]),
+        ("cut", np.array([3, 4, 2])),
         [[7], [8], [9]],
         [[1], [2], [3]],
         [[4, 4], [5, 6], [6, 0]],
-        np.array([1, 9, 3]),
+        ("cut", np.array([1, 9, 3])),
         [[7], [8], [9]],
-    ):
-        if np.ndim(action) == 1:
-            cache.cut(action)
-            done += f" cut({action})"
-        else:
-            done += f" {len(action[0])}"
-            logits = model(np.array(action), cache)
-            yield Seen(f"the logits, tokens in each row:{done}", logits, "n_rows, n_new, n_vocab")
-        yield Seen(f"the lengths, tokens in each row:{done}", np.array(cache.lengths), "n_rows")
+    )
+    yield from play(m, GPT2(parameters(), 3), m.Rows(3, 3, 3, 16, 4), "tokens", *actions)
 
 
 ROWS_WRONG = of("Rows.extend Rows.append", COUNTED_WRONG) + mistakes(r"""
@@ -345,14 +351,13 @@ class BatchModel:
 
 def see_prefill(m, seed):
     model, cache = BatchModel(), m.Rows(3, 3, 3, 16, 4)
-    prompts = [IDS[:2], IDS[2:7], IDS[4:7]]
-    found = m.prefill(model, prompts, cache)
+    prompts, last = [IDS[:2], IDS[2:7], IDS[4:7]], np.array([[7], [8], [9]])
+    found = partial(m.prefill, model, prompts, cache)
     yield Seen("prefill of prompts of 2, 5 and 3 tokens", found, "n_rows, n_vocab")
     yield Seen("the lengths after prefill", np.array(cache.lengths), "n_rows")
     yield Seen("the shapes of the passes through the model", model.shapes)
     yield Seen("the prompts after the call", prompts)
-    more = model(np.array([[7], [8], [9]]), cache)
-    yield Seen("the logits of one more token", more, "n_rows, n_new, n_vocab")
+    yield Seen("the logits of one more token", lambda: model(last, cache), "n_rows, n_new, n_vocab")
 
 
 PREFILL_WRONG = mistakes(r"""

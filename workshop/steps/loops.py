@@ -1,5 +1,7 @@
 """Steps 8, 9 and 12: the naive loop, drawing and filtering, and the cached loop."""
 
+from functools import partial
+
 import numpy as np
 
 from generate import Sequence
@@ -32,32 +34,32 @@ PROMPT = [3, 1, 4, 1, 5]
 
 
 def run(loop, n, stop_ids=(), sampler=CHOICE, seed=0, end=None, **more):
-    """Run a loop. Return its tokens, the sequence and the model. end: stop after `end` tokens."""
-    model, tokens = WatchedModel(stop_ids=stop_ids), []
+    """Run a loop. Return its tokens or an error, the text, the model, and the text at the first
+    token. end: stop after `end` tokens."""
+    model, tokens, first = WatchedModel(stop_ids=stop_ids), [], []
     sequence = Sequence(model, PROMPT, n, sampler, seed)
-    for token in loop(model, sequence, **more):
-        tokens.append(token)
-        if len(tokens) == end:
-            sequence.finish("reader")
-        if len(tokens) > n + 9:
-            break
-    return tokens, sequence, model
+    try:
+        for token in loop(model, sequence, **more):
+            tokens.append(token)
+            first = first or list(sequence.ids)
+            if len(tokens) == end:
+                sequence.finish("reader")
+            if len(tokens) > n + 9:
+                break
+    except Exception as error:
+        tokens = error
+    return tokens, sequence, model, first
 
 
 def see_loop(loop, name, seed):
     """Yield those results that must be the same for the loops naive and cached."""
-    tokens, sequence, model = run(loop, 7)
+    tokens, sequence, _, first = run(loop, 7)
     yield Seen(f"the tokens of {name}", tokens)
     yield Seen("the text after the loop", sequence.ids)
-    text = Sequence(WatchedModel(), PROMPT, 7, CHOICE)
-    next(iter(loop(WatchedModel(), text)), None)
-    yield Seen(f"sequence.ids, when {name} yields the first token", text.ids)
-    tokens, sequence, model = run(loop, 7, stop_ids=(tokens[3],))
-    yield Seen("the tokens when a stop id is drawn", tokens)
-    tokens, *_ = run(loop, 7, end=3)
-    yield Seen("the tokens when the reader ends the text after 3", tokens)
-    tokens, *_ = run(loop, 0)
-    yield Seen("the tokens when 0 are wanted", tokens)
+    yield Seen(f"sequence.ids, when {name} yields the first token", first)
+    yield Seen("the tokens when a stop id is drawn", run(loop, 7, stop_ids=(0,))[0])
+    yield Seen("the tokens when the reader ends the text after 3", run(loop, 7, end=3)[0])
+    yield Seen("the tokens when 0 are wanted", run(loop, 0)[0])
     first = [run(loop, 1, sampler=Sampler(), seed=[seed, i])[0] for i in range(250)]
     yield Seen("the first token of 250 texts", first, "~")
     again = [run(loop, 6, sampler=Sampler(), seed=1)[0] for _ in range(2)]
@@ -66,7 +68,7 @@ def see_loop(loop, name, seed):
 
 def see_naive(m, seed):
     yield from see_loop(m.naive, "naive", seed)
-    _, _, model = run(m.naive, 7)
+    model = run(m.naive, 7)[2]
     yield Seen("passes through the model for 7 tokens", len(model.passes), "<=")
     yield Seen("tokens run through the model for 7 new tokens", model.n_rows, "<=")
 
@@ -149,20 +151,20 @@ NAIVE = Part(
 def see_draw(m, seed):
     probs = np.array([0.08, 0.32, 0, 0.15, 0.3, 0, 0.15], np.float32)
     rng = np.random.default_rng(seed)
-    token = m.draw(probs, rng)
-    yield Seen("draw gives a whole number", isinstance(token, int | np.integer))
+
+    def draws(probs, n, rng=rng):
+        return [int(m.draw(np.asarray(probs, np.float32), rng)) for _ in range(n)]
+
+    def is_whole():
+        return isinstance(m.draw(probs, rng), int | np.integer)
+
+    yield Seen("draw gives a whole number", is_whole)
     for sure in ([0, 0, 1], [1, 0, 0]):
-        found = [m.draw(np.array(sure, np.float32), rng) for _ in range(40)]
-        yield Seen(f"40 draws from {sure}", found, "~")
-    yield Seen(
-        "2000 draws from 0.08 0.32 0 0.15 0.3 0 0.15",
-        [int(m.draw(probs, rng)) for _ in range(2000)],
-        "~",
-    )
-    twice = [
-        [int(m.draw(probs, rng)) for _ in range(9)] for rng in map(np.random.default_rng, (5, 5))
-    ]
-    yield Seen("two generators with the same seed give the same draws", twice[0] == twice[1])
+        yield Seen(f"400 draws from {sure}", partial(draws, sure, 400), "~")
+    yield Seen("2000 draws from 0.08 0.32 0 0.15 0.3 0 0.15", lambda: draws(probs, 2000), "~")
+    name = "two generators with the same seed give the same draws"
+    one, other = (partial(draws, probs, 9, np.random.default_rng(5)) for _ in range(2))
+    yield Seen(name, lambda: one() == other())
     yield Seen("the argument of draw after the call", probs, "n_vocab")
 
 
@@ -191,14 +193,16 @@ SCORES = np.array([0.3, 1.1, -0.6, 0.9, 0.7, -0.2, 1.6], np.float32)
 
 
 def see_filter(make, name, settings):
+    def see(label, setting, logits):
+        return Seen(label, lambda: make(setting)(logits, [1, 2]), "n_vocab")
+
     for setting in settings:
         logits = SCORES.copy()
-        yield Seen(f"{name}({setting}) of {SCORES}", make(setting)(logits, [1, 2]), "n_vocab")
+        yield see(f"{name}({setting}) of {SCORES}", setting, logits)
     yield Seen(f"the argument of {name}'s filter after the call", logits, "n_vocab")
     hidden = np.where(SCORES > 0.5, SCORES, np.float32(-np.inf))
-    yield Seen(f"{name} where three are -inf", make(settings[0])(hidden, [1]), "n_vocab")
-    low = make(settings[0])(SCORES - 4, [1])
-    yield Seen(f"{name}({settings[0]}) of {SCORES - 4}", low, "n_vocab")
+    yield see(f"{name} where three are -inf", settings[0], hidden)
+    yield see(f"{name}({settings[0]}) of {SCORES - 4}", settings[0], SCORES - 4)
 
 
 def see_temperature(m, seed):
@@ -295,22 +299,19 @@ TOP_P = Part(("top_p",), see_top_p, TOP_P_WRONG, TRUNCATION)
 def see_advance(m, seed):
     model, ids = WatchedModel(), [3, 1, 4, 1, 5, 2, 6]
     cache = model.new_cache()
-    yield Seen("advance with an empty cache", m.advance(model, ids[:4], cache), "n_vocab")
+    yield Seen("advance with an empty cache", lambda: m.advance(model, ids[:4], cache), "n_vocab")
     yield Seen("the length of the cache", cache.length)
-    yield Seen("advance by three more tokens", m.advance(model, ids, cache), "n_vocab")
+    yield Seen("advance by three more tokens", lambda: m.advance(model, ids, cache), "n_vocab")
     yield Seen("the texts in the cache", cache.rows)
     yield Seen("ids after the call", ids)
     yield Seen("passes (tokens before, new tokens)", model.passes)
     yield Seen("rows of logits that the passes compute", model.n_logits, "<=")
-    model = WatchedModel()
-    found = m.advance(model, ids, model.new_cache(), chunk=3)
-    yield Seen("advance with chunk=3", found, "n_vocab")
-    yield Seen("passes with chunk=3 (tokens before, new tokens)", model.passes)
-    yield Seen("rows of logits with chunk=3", model.n_logits, "<=")
-    model = WatchedModel()
-    found = m.advance(model, ids[:6], model.new_cache(), chunk=3)
-    yield Seen("advance by 6 tokens with chunk=3", found, "n_vocab")
-    yield Seen("passes of 6 tokens with chunk=3", model.passes)
+    for n in 7, 6:
+        model = WatchedModel()
+        found = partial(m.advance, model, ids[:n], model.new_cache(), chunk=3)
+        yield Seen(f"advance by {n} tokens with chunk=3", found, "n_vocab")
+        yield Seen(f"passes of {n} tokens with chunk=3", model.passes)
+        yield Seen(f"rows of logits with chunk=3, {n} tokens", model.n_logits, "<=")
 
 
 ADVANCE_WRONG = mistakes(r"""
@@ -334,18 +335,15 @@ ADVANCE = Part(("advance",), see_advance, ADVANCE_WRONG, OWN_STEP)
 
 def see_cached(m, seed):
     yield from see_loop(m.cached, "cached", seed)
-    _, _, model = run(m.cached, 7)
-    yield Seen(
-        "tokens run through the model for a prompt of 5 and 7 new tokens", model.n_rows, "<="
-    )
+    model = run(m.cached, 7)[2]
+    name = "tokens run through the model for a prompt of 5 and 7 new tokens"
+    yield Seen(name, model.n_rows, "<=")
     yield Seen("passes through the model", len(model.passes), "<=")
     model = WatchedModel()
     cache = model.new_cache()
     model(PROMPT[:3], cache)
-    sequence = Sequence(model, PROMPT, 5, CHOICE)
-    yield Seen(
-        "the tokens with a cache that already contains 3", list(m.cached(model, sequence, cache))
-    )
+    tokens = m.cached(model, Sequence(model, PROMPT, 5, CHOICE), cache)
+    yield Seen("the tokens with a cache that already contains 3", lambda: list(tokens))
     yield Seen("tokens run through the model with 3 in the cache", model.n_rows, "<=")
     yield Seen("the texts in the given cache", cache.rows)
 

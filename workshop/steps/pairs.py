@@ -1,5 +1,7 @@
 """Step 10: byte pairs."""
 
+from functools import partial
+
 from workshop.compare import Seen
 from workshop.engine import Part
 from workshop.mistakes import mistakes
@@ -8,23 +10,22 @@ BY_HAND = '"Tokens": Pairs: merge by hand.'
 
 
 def see_merge(m, seed):
-    def merge(text, pair):
-        symbols = [part.encode() for part in text.split()]
-        left, right = (part.encode() for part in pair.split())
-        found = m.merge(symbols, (left, right))
-        yield Seen(f"merge({text!r}, {pair!r})", list(found) if found is not None else None)
+    for text, pair in (
+        ("a b c a b", "a b"),
+        ("a a a", "a a"),
+        ("a a a a a", "a a"),
+        ("a b c d", "c d"),
+        ("b a b b a c", "a b"),
+        ("a bc ab c abc", "ab c"),
+        ("c ab a ab", "a b"),
+        ("a", "a b"),
+        ("", "a b"),
+        ("b b a", "a b"),
+    ):
+        symbols = text.encode().split()
+        found = partial(m.merge, symbols, tuple(pair.encode().split()))
+        yield Seen(f"merge({text!r}, {pair!r})", lambda found=found: list(found()))
         yield Seen(f"the symbols after merge({text!r}, {pair!r})", symbols)
-
-    yield from merge("a b c a b", "a b")
-    yield from merge("a a a", "a a")
-    yield from merge("a a a a a", "a a")
-    yield from merge("a b c d", "c d")
-    yield from merge("b a b b a c", "a b")
-    yield from merge("a bc ab c abc", "ab c")
-    yield from merge("c ab a ab", "a b")
-    yield from merge("a", "a b")
-    yield from merge("", "a b")
-    yield from merge("b b a", "a b")
 
 
 MERGE_WRONG = mistakes(r"""
@@ -71,13 +72,13 @@ WORDS += ["", " the", " at", "\n", "  "]
 
 
 def see_encode(m, seed):
+    merges, vocab = list(MERGES), dict(VOCAB)
     for word in WORDS:
-        yield Seen(f"encode({word!r})", m.encode(word, list(MERGES), dict(VOCAB)))
-    merges = list(MERGES)
-    m.encode("there", merges, VOCAB)
-    yield Seen("merges after the call", merges)
+        yield Seen(f"encode({word!r})", partial(m.encode, word, merges, vocab))
+    yield Seen("merges after the calls", merges)
     merges, vocab = [(b"ab", b"c"), (b"a", b"b")], {**VOCAB, b"ab": 1, b"abc": 2}
-    yield Seen("encode('abc') where merges are ab+c, a+b", m.encode("abc", merges, vocab))
+    found = partial(m.encode, "abc", merges, vocab)
+    yield Seen("encode('abc') where merges are ab+c, a+b", found)
 
 
 ENCODE_WRONG = mistakes(r"""

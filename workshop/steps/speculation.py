@@ -1,6 +1,7 @@
 """Steps 14 and 15: the acceptance rule, and the speculative loop with its two caches."""
 
 import itertools
+from functools import partial
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from samplers import Sampler, draw
 from workshop.compare import Seen
 from workshop.engine import Part
 from workshop.mistakes import mistakes
-from workshop.steps.inputs import WatchedModel, attempt
+from workshop.steps.inputs import WatchedModel
 from workshop.steps.loops import CHOICE, PROMPT, run
 
 P = np.array([[0.45, 0.1, 0.15, 0.3], [0.1, 0.4, 0.2, 0.3], [0.15, 0.25, 0.5, 0.1]], np.float32)
@@ -38,22 +39,27 @@ def see_rule(m, seed):
         tokens = m.verify(np.log(rows + 1e-9), ids or [*IDS], list(drafts), list(qs), by_text, rng)
         return tuple(map(int, tokens))
 
+    def many(n, *how):
+        return [verify(*how) for _ in range(n)]
+
     def sure(p, drafts, ids=()):
         one = np.eye(4, dtype=np.float32)
         return verify(one[p], drafts, one[drafts], ids)
 
-    yield Seen("no drafts, p certain of 1", sure([1], []))
-    yield Seen("drafts 1 0 3, p certain of 1 0 3, then of 2", sure([1, 0, 3, 2], [1, 0, 3]))
-    yield Seen("drafts 1 0 3, p certain of 2", sure([2, 0, 3, 1], [1, 0, 3]))
-    yield Seen("drafts 1 0 3, p certain of 1, then of 1", sure([1, 1, 3, 1], [1, 0, 3]))
-    yield Seen("drafts 2 2 0, p certain of 2, then of 1", sure([2, 1, 3, 1], [2, 2, 0]))
-    yield Seen("drafts 1 2 0, p certain of 1 2 0, then of 3", sure([1, 2, 0, 3], [1, 2, 0]))
+    for p, drafts in (
+        ([1], []),
+        ([1, 0, 3, 2], [1, 0, 3]),
+        ([2, 0, 3, 1], [1, 0, 3]),
+        ([1, 1, 3, 1], [1, 0, 3]),
+        ([2, 1, 3, 1], [2, 2, 0]),
+        ([1, 2, 0, 3], [1, 2, 0]),
+    ):
+        yield Seen(f"drafts {drafts}, p certain of {p}", partial(sure, p, drafts))
     ids = list(IDS)
-    sure([1, 0, 3, 2], [1, 0, 3], ids)
-    yield Seen("ids after the call", ids)
+    yield Seen("ids after the call", lambda: (sure([1, 0, 3, 2], [1, 0, 3], ids), ids)[1])
     for n in 80, 600:  # 80 calls are enough to reveal most mistakes
         for drafts in ([1, 0], [3, 0], [0, 2]):
-            found = [verify(P, drafts, Q) for _ in range(n)]
+            found = partial(many, n, P, drafts, Q)
             yield Seen(f"the tokens of {n} calls with the drafts {drafts}", found, "~")
 
 
@@ -132,73 +138,71 @@ of a verify that appends to ids
 RULE = Part(("verify",), see_rule, RULE_WRONG, '"Speculation": The rule for samples.')
 
 
-def proposed(drafter, ids, n):
-    drafts, qs = drafter.propose(list(ids), n)
-    return [int(x) for x in drafts], np.array([np.array(q) for q in qs])
+def best(ids, n):
+    """Return the n drafts that a right drafter proposes."""
+    ids = list(ids)
+    for _ in range(n):
+        ids.append(int(np.argmax(CHOICE(WatchedModel().after(tuple(ids)), ids))))
+    return ids[len(ids) - n :]
 
 
-def see_drafts(m):
-    model = WatchedModel()
-    drafter = m.DraftModel(model, CHOICE, 3)
-    drafts, qs = proposed(drafter, PROMPT, 3)
-    sure = [float(np.max(q)) > 0.99 for q in qs]
-    yield Seen("each q gives one token all probability, as the sampler does here", sure)
-    if not all(sure):
-        yield Seen("q of the first draft", qs[0], "n_vocab")
-        best = int(np.argmax(CHOICE(model.after(tuple(PROMPT)), PROMPT)))
-        yield Seen("the first draft is the token that the sampler is certain of", drafts[0] == best)
+def see_drafts(m, seed):
+    model, text = WatchedModel(), list(PROMPT)
+    drafter, found = m.DraftModel(model, CHOICE, 3), [[], []]
+
+    def drafts(ids, n):
+        found[:] = drafter.propose(ids, n)
+        return [int(x) for x in found[0]]
+
+    yield Seen("q of the first draft", lambda: drafts(text, 3) and found[1][0], "n_vocab")
+    if any(np.max(q) < 0.99 for q in found[1]):  # the drafts are drawn, so that they vary
+        name = "the first draft is the token that the sampler is certain of"
+        yield Seen(name, lambda: found[0][0] == best(PROMPT, 1)[0])
         return
-    yield Seen("three drafts", drafts)
-    yield Seen("their distributions", qs, "n, n_vocab")
+    yield Seen("three drafts", lambda: [int(x) for x in found[0]])
+    yield Seen("their distributions", lambda: np.array([*found[1]]), "n, n_vocab")
+    yield Seen("ids after the call", text)
     yield Seen("tokens run through the small model: 5, then 2 drafts", model.n_rows, "<=")
-    ids = [*PROMPT, *drafts[:2], 0]
-    yield Seen("three drafts after two that were accepted", proposed(drafter, ids, 3)[0])
+    ids = [*PROMPT, *best(PROMPT, 2), 0]
+    yield Seen("three drafts after two that were accepted", partial(drafts, ids, 3))
     yield Seen("tokens run through it when the beginning is in the cache", model.n_rows, "<=1")
     ids = [*PROMPT, 6]
-    drafts, _ = proposed(drafter, ids, 2)
-    yield Seen("two drafts after none were accepted", drafts)
-    ids = [*ids, *drafts, 4]
-    yield Seen("two drafts after all were accepted", proposed(drafter, ids, 2)[0])
+    yield Seen("two drafts after none were accepted", partial(drafts, ids, 2))
+    ids = [*ids, *best(ids, 2), 4]
+    yield Seen("two drafts after all were accepted", partial(drafts, ids, 2))
     yield Seen("tokens run through it in all", model.n_rows, "<=4")
     yield Seen("passes through it in all", len(model.passes), "<=5")
-    yield Seen("no drafts", proposed(drafter, ids, 0)[0])
-
-
-def see_another_text(m):
-    drafter, ids = m.DraftModel(WatchedModel(), CHOICE, 3), list(PROMPT)
-    drafter.propose(ids, 3)
-    yield Seen("ids after the call", ids)
-    ids = [*PROMPT[:2], 6, 6, 0, 6, 2, 2]
-    drafts, _ = proposed(drafter, ids, 2)
-    yield Seen("two drafts after a different text with the same beginning", drafts)
-
-
-def see_again(m):
-    drafter = m.DraftModel(WatchedModel(), CHOICE, 3)
-    drafter.propose(list(PROMPT), 3)
-    yield Seen("drafts for the same ids again", proposed(drafter, PROMPT, 2)[0])
+    yield Seen("no drafts", lambda: drafts(ids, 0))
+    other = [*PROMPT[:2], 6, 6, 0, 6, 2, 2, 0, 0, 1]
+    name = "two drafts after a different text with the same beginning"
+    yield Seen(name, lambda: drafts(other, 2))
+    yield Seen("drafts for the same ids again", lambda: drafts(other, 2))
 
 
 def see_chance(m, seed):
-    twins = [m.DraftModel(WatchedModel(), Sampler(), 5).propose([0, 1], 9)[0] for _ in range(2)]
-    yield Seen("the same seed gives the same drafts", twins[0] == twins[1])
-    first, equal, model = [], [], WatchedModel(n_vocab=3)
-    for i in range(300):
-        model.passes.clear()
-        drafter = m.DraftModel(model, Sampler(), 1000 * seed + i)
-        drafts, qs = proposed(drafter, [0, 1], 2)
-        first.append((*drafts, *proposed(drafter, [0, 1, 2, 2], 1)[0]))
-        equal.append(drafts[0] == draw(qs[0], np.random.default_rng(1000 * seed + i)))
-    yield Seen("drafts of 300 seeds: two, and one more in a second call", first, "~")
-    yield Seen("distributions of the last drafts", qs[:1], "n, n_vocab")
+    def propose(ids, n, seed, model):
+        return m.DraftModel(model, Sampler(), seed).propose(ids, n)
+
+    twins = [partial(propose, [0, 1], 9, 5, WatchedModel()) for _ in range(2)]
+    yield Seen("the same seed gives the same drafts", lambda: twins[0]()[0] == twins[1]()[0])
+    model, equal, last = WatchedModel(n_vocab=3), [], []
+
+    def texts():
+        for i in range(300):
+            model.passes.clear()
+            drafter = m.DraftModel(model, Sampler(), 1000 * seed + i)
+            drafts, last[:] = drafter.propose([0, 1], 2)
+            equal.append(drafts[0] == draw(last[0], np.random.default_rng(1000 * seed + i)))
+            yield (*map(int, drafts), int(drafter.propose([0, 1, 2, 2], 1)[0][0]))
+
+    yield Seen("drafts of 300 seeds: two, and one more in a second call", lambda: [*texts()], "~")
+    yield Seen("distributions of the last drafts", lambda: np.array(last[:1]), "n, n_vocab")
     yield Seen("the first draft is the token that the text's rng would draw", equal, "~")
 
 
 def see_draft_model(m, seed):
-    yield from attempt(see_drafts(m), "drafts")
-    yield from attempt(see_another_text(m), "another text")
-    yield from attempt(see_again(m), "propose, called again with the same ids", "!")
-    yield from attempt(see_chance(m, seed), "drafts by chance")
+    yield from see_drafts(m, seed)
+    yield from see_chance(m, seed)
 
 
 DRAFT_MODEL_WRONG = mistakes(r"""
@@ -283,9 +287,10 @@ class Script:
 
 def see_loop(m, n, name, gamma=3, good=GOOD, **how):
     script = Script(good)
-    tokens, sequence, model = run(m.speculative, n, drafter=script, gamma=gamma, **how)
+    tokens, sequence, model, first = run(m.speculative, n, drafter=script, gamma=gamma, **how)
     yield Seen(f"the tokens {name}", tokens)
     if "end" not in how:
+        yield Seen(f"sequence.ids {name}, when the first token is yielded", first)
         yield Seen(f"the text after the loop {name}", sequence.ids)
         yield Seen(f"(tokens so far, n) of each call of propose {name}", script.asked)
         yield Seen(f"tokens run through the model {name}", model.n_rows, "<=")
@@ -294,36 +299,27 @@ def see_loop(m, n, name, gamma=3, good=GOOD, **how):
         yield Seen(f"the arguments of drafter.learn {name}", script.heard)
 
 
-def see_first(m):
-    text, model = Sequence(WatchedModel(), PROMPT, 9, CHOICE), WatchedModel()
-    next(iter(m.speculative(model, text, Script((True,)), 3)), None)
-    yield Seen("sequence.ids, when the first token is yielded", text.ids)
-
-
 def see_speculative(m, seed):
-    yield from attempt(see_loop(m, 17, "with gamma = 3"), "gamma = 3")
-    yield from attempt(see_loop(m, 6, "of a short text, gamma = 5", 5), "gamma = 5")
-    yield from attempt(see_loop(m, 9, "if all drafts are right", 3, good=(True,)), "right drafts")
-    yield from attempt(see_loop(m, 9, "if all drafts are wrong", 3, good=(False,)), "wrong drafts")
-    yield from attempt(see_loop(m, 17, "when a stop id is drawn", stop_ids=(3,)), "a stop id")
-    yield from attempt(see_loop(m, 17, "when the caller ends the text after 5", end=5), "an end")
-    yield from attempt(see_loop(m, 0, "when 0 tokens are wanted"), "no tokens")
-    yield from attempt(see_first(m), "the first token")
-    yield from attempt(see_texts(m, seed), "texts of three tokens")
-
-
-def see_texts(m, seed):
+    yield from see_loop(m, 17, "with gamma = 3")
+    yield from see_loop(m, 6, "of a short text, gamma = 5", 5)
+    yield from see_loop(m, 9, "if all drafts are right", 3, good=(True,))
+    yield from see_loop(m, 9, "if all drafts are wrong", 3, good=(False,))
+    yield from see_loop(m, 17, "when a stop id is drawn", stop_ids=(3,))
+    yield from see_loop(m, 17, "when the caller ends the text after 5", end=5)
+    yield from see_loop(m, 0, "when 0 tokens are wanted")
     model, small = (WatchedModel(n_vocab=3, seed=i, scale=1.2) for i in (5, 6))
+
+    def text(i):
+        model.passes.clear()
+        small.passes.clear()
+        sequence = Sequence(model, [0, 1], 3, Sampler(), [seed, i])
+        drafter = drafters.DraftModel(small, Sampler(), np.random.default_rng([seed, i, 9]))
+        tokens = m.speculative(model, sequence, drafter, 2)
+        return tuple(map(int, itertools.islice(tokens, 9)))
+
     for n in 60, 400:
-        found = []
-        for i in range(n):
-            model.passes.clear()
-            small.passes.clear()
-            sequence = Sequence(model, [0, 1], 3, Sampler(), [seed, i])
-            drafter = drafters.DraftModel(small, Sampler(), np.random.default_rng([seed, i, 9]))
-            tokens = m.speculative(model, sequence, drafter, 2)
-            found.append(tuple(map(int, itertools.islice(tokens, 9))))
-        yield Seen(f"{n} texts of three tokens", found, "~")
+        name = f"{n} texts of three tokens"
+        yield Seen(name, lambda n=n: [text(i) for i in range(n)], "~")
 
 
 SPECULATIVE_WRONG = mistakes(r"""

@@ -1,5 +1,7 @@
 """Step 17: the bundled model `stories`, run with the reader's own functions."""
 
+from functools import partial
+
 from generate import Sequence
 from samplers import greedy
 from workshop.compare import Seen
@@ -11,9 +13,11 @@ TEXT = "The dragon was hungry. He"
 def see_stories(m, seed):
     tokenizer, model = m.model()
     ids = tokenizer.encode(TEXT)
-    yield Seen("the logits of the stories (see the steps before)", model(ids), "n_new, n_vocab")
-    tokens = list(m.cached(model, Sequence(model, ids, 24, greedy)))
-    yield Seen(f"24 tokens after {TEXT!r}", tokenizer.decode(tokens))
+    yield Seen(
+        "the logits of the stories (see the steps before)", partial(model, ids), "n_new, n_vocab"
+    )
+    tokens = m.cached(model, Sequence(model, ids, 24, greedy))
+    yield Seen(f"24 tokens after {TEXT!r}", lambda: tokenizer.decode(list(tokens)))
 
 
 OWN = (
