@@ -48,6 +48,9 @@ def slips(source: str, function: str) -> Iterator[Mistake]:
     text, starts = read(source), line_starts(source)
     names = [arg.arg for arg in top.args.args if arg.arg != "self"]
 
+    used = [node for node in ast.walk(top) if isinstance(node, ast.Name)]
+    variables = {*names, *(node.id for node in used if isinstance(node.ctx, ast.Store))}
+
     def place(node):
         first, last = (starts[line - 1] for line in (node.lineno, node.end_lineno))
         return first + node.col_offset, last + node.end_col_offset
@@ -68,21 +71,33 @@ def slips(source: str, function: str) -> Iterator[Mistake]:
                     yield first, last, f"[{slipped}[0], *{every}[1:]]", more.format("first")
                     yield first, last, f"[*{every}[:-1], {slipped}[-1]]", more.format("last")
 
-    for new, says in of_parameters(names, top.args.defaults):
-        code = f"{' ' * top.body[-1].col_offset}{new}\n{text[begin:end]}"
-        yield Mistake(says, source, function, code)
     for statement in top.body:
         for first, last, new, says in found(statement):
             if begin <= first:  # no docstring
                 yield Mistake(says, source, function, text[begin:first] + new + text[last:end])
+    for parent in (node for statement in top.body for node in ast.walk(statement)):
+        for node in ast.iter_child_nodes(parent):
+            if isinstance(node, ast.Name) and node.id in variables and begin <= place(node)[0]:
+                where = f" in `{brief(show(parent))}`" if isinstance(parent, ast.expr) else ""
+                for other in (
+                    sorted(variables - {node.id}) if isinstance(node.ctx, ast.Load) else ()
+                ):
+                    first, last = place(node)
+                    says = f"with `{other}` instead of `{node.id}`{where}"
+                    yield Mistake(
+                        says, source, function, text[begin:first] + other + text[last:end]
+                    )
+    for new, says in of_parameters(names, top.args.defaults):
+        code = f"{' ' * top.body[-1].col_offset}{new}\n{text[begin:end]}"
+        yield Mistake(says, source, function, code)
 
 
 def of_parameters(names, defaults):
     """Yield statements that change the arguments at the beginning of a function."""
-    for a, b in itertools.combinations(names, 2):
-        yield f"{a}, {b} = {b}, {a}", f"with {a} and {b} swapped"
     for name, default in zip(names[len(names) - len(defaults) :], map(show, defaults)):
         yield f"{name} = {default}", f"with {name}={default}, whatever {name} is"
+    for a, b in itertools.pairwise(names):
+        yield f"{a}, {b} = {b}, {a}", f"with {a} and {b} swapped"
     for name in names:
         yield f"{name} = {name}[..., :1, :]", f"with the first row of {name} for all rows"
 
@@ -115,6 +130,8 @@ def changes(node: Any, parameters: list[str]) -> Iterator[Slip]:
         case ast.UnaryOp(ast.USub(), ast.Constant(float(number))):
             for new in ("0.0", "-1.0", "1e10", "-1e9", "-np.inf", show(node.operand)):
                 yield node, new, f"with {new} instead of -{number:g}"
+        case ast.List([a, b]):
+            yield node, f"[{show(b)}, {show(a)}]", f"with `{show(b)}` before `{show(a)}`"
         case ast.Constant(float(number)) if 0 < number < 1:
             for factor in (1 / number, 0.5, 10, 0.1):
                 says = f"with {number * factor:g} instead of {number:g}"
@@ -217,10 +234,13 @@ def in_call(node):
     for key in keywords:
         rest = {k: v for k, v in keywords.items() if k != key}
         yield node, call(keywords=rest), f"without {key}={keywords[key]} in `{brief(show(node))}`"
-        for new in "0", "1", "None":
+        for new in ("0", "1", "None") if re.fullmatch(r"[a-z_.]+", keywords[key]) else ():
             says = f"with {key}={new} in `{brief(show(node))}`"
             yield node, call(keywords={**keywords, key: new}), says
     for one in node.args:
+        if isinstance(one, ast.Name):
+            for new in "0", "1":
+                yield one, new, f"with {new} instead of `{one.id}` in `{name}`"
         if isinstance(one, ast.Name | ast.Attribute | ast.BinOp):
             for part, says in (
                 ("[-1:]", "only the last of"),
