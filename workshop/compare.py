@@ -39,7 +39,7 @@ def is_right(a: Seen, b: Seen) -> float:
     """Return whether a agrees with b, the right result. For random outcomes, return a p-value."""
     if b.kind.startswith("<=") and isinstance(a.value, int):
         return a.value <= b.value + int(b.kind[2:] or 0)
-    return a.label == b.label if b.kind == "?" else is_same(a, b)
+    return is_same(a, b)
 
 
 def is_odd(a: Seen, b: Seen | None) -> bool:

@@ -28,6 +28,7 @@ from workshop.slips import slips
 NAMED = 0.5  # a known mistake must explain this share of the wrong results
 MOST_RESULTS = 30_000  # the search for a name ends after so many results of known mistakes
 LIKELY = 1e-3  # two samples that differ more than this by chance are not due to one mistake
+MOST_WRONG = 15  # only so many wrong results count
 RANDOM = 50  # a sample of random outcomes counts as so many results
 WHY_FLOAT64 = "np.sqrt, np.where, np.zeros and np.array return float64 for Python numbers"
 
@@ -233,7 +234,9 @@ def right_tape(part: Part) -> Tape:
 
 def difference(mine: Tape, other: Tape, alike: Callable[[Seen, Seen], float]) -> tuple | None:
     """Return the first results (a, b) that differ, or None. At a tape's end, a or b is None."""
-    for a, b in itertools.zip_longest(mine, other):
+    for a, b in itertools.zip_longest(
+        *((a for a in tape if a.kind != "?") for tape in (mine, other))
+    ):
         if not (a and b and alike(a, b) > RARE):
             return a, b
     return None
@@ -296,9 +299,9 @@ def judge(
         return "argument", f"{told} The arguments have the names that the skeleton gives them."
     if name and (found := named(part, mine, right)):
         mistake, share = found
-        these = "these are the results" if share == 1 else "the first wrong results are those"
-        more = "" if share == 1 else ", but not all of them"
-        return mistake.says, f"{part.names[0]}: {these} {mistake.says}{more}. ({says})"
+        if share == 1:
+            return mistake.says, f"{part.names[0]}: these are the results {mistake.says}. ({says})"
+        says += f" The first wrong results are those {mistake.says}, but not all of them."
     return "slow" if told.startswith("slow: ") else None, says
 
 
@@ -326,13 +329,13 @@ def named(part: Part, mine: Tape, right: Tape) -> tuple[Mistake, float] | None:
 
 def fit(mine: Tape, odd: list, other: Tape, right: Tape, least: float) -> tuple[float, float]:
     """Return the share of the wrong results of `mine` that `other` explains, and how probable its
-    random results are. Only the first 5 wrong results count; the n-th has the weight 1 / 2^n. A
+    random results are. The n-th wrong result has the weight 1 / 2^n. A
     result that is wrong in `other` but right in `mine` is a wrong result that is not explained.
     Return 0 if the share is below `least`, or if the results do not prove enough."""
     explained, total, probable, n, proofs = 0.0, 0.0, 1.0, 0, 0.0
     in_order = sorted(zip(mine, odd), key=lambda pair: late(*pair))
     for i, (a, wrong) in enumerate(in_order):
-        if n == 5:
+        if n == MOST_WRONG:
             break
         b, c = other.find(a.label), right.find(a.label)
         if not wrong and b and not is_odd(b, c):
@@ -346,7 +349,7 @@ def fit(mine: Tape, odd: list, other: Tape, right: Tape, least: float) -> tuple[
         elif wrong and b and isinstance(a.value, Raised) and isinstance(b.value, Raised):
             explained += 0.4 * 0.5**n  # a mistake may raise another error in another style
         n_later = sum(wrong for _, wrong in in_order[i + 1 :])
-        rest = 0.5**n - 0.5 ** min(5, n + n_later)  # if all of these are explained
+        rest = 0.5**n - 0.5 ** min(MOST_WRONG, n + n_later)  # if all of these are explained
         if (explained + rest) / (total + rest) < least:
             break
     share = explained / total

@@ -185,7 +185,7 @@ def in_arithmetic(node):
         yield node, f"({a} {new} {b})", says.format(b=brief(b))
     if sign in ("+", "*"):
         yield node, b, f"without `{brief(a)}` before `{sign} {brief(b)}`"
-    if sign in ("-", "/", "@"):
+    if sign in ("-", "/", "@", "+"):
         yield node, f"({b} {sign} {a})", f"with `{brief(b)} {sign} {brief(a)}`, the wrong way round"
     if sign and sign != "@":
         yield node, a, f"without `{sign} {brief(b)}`"
@@ -239,7 +239,7 @@ def in_call(node):
             yield node, call(keywords={**keywords, key: new}), says
     for one in node.args:
         if isinstance(one, ast.Name):
-            for new in "0", "1":
+            for new in "0", "1", f"sorted({one.id})":
                 yield one, new, f"with {new} instead of `{one.id}` in `{name}`"
         if isinstance(one, ast.Name | ast.Attribute | ast.BinOp):
             for part, says in (
@@ -256,6 +256,7 @@ def in_call(node):
             yield node, new, f"without the bias in `{brief(show(node))}`"
     if last == "swapaxes":
         inner = name.removesuffix(".swapaxes")
+        yield node, f"{inner}.T", f"with {inner}.T instead of {brief(show(node))}"
         yield node, inner, f"without {last}({', '.join(arguments)}) of `{inner}`"
         for axes in ("-1, -2", "0, 1", "1, 2", "-2, -3"):
             new = call(arguments=[axes])
@@ -271,10 +272,9 @@ def in_call(node):
             twice = [arguments[b] if k == a else x for k, x in enumerate(arguments)]
             says = f"with `{arguments[b]}` instead of `{arguments[a]}` in `{brief(show(node))}`"
             yield node, call(arguments=twice), says
-    if last == "range":
-        for more, says in ("+ 1", "one more"), ("- 1", "one less"):
-            new = [*arguments[:-1], f"{arguments[-1]} {more}"]
-            yield node, call(arguments=new), f"with {says} than `{show(node)}`"
+    for one in node.args if last in ("range", "arange") else ():
+        for new in f"{show(one)} + 1", f"{show(one)} - 1":
+            yield one, new, f"with `{new}` instead of `{show(one)}` in `{brief(show(node))}`"
 
 
 def in_index(value, index):
@@ -300,6 +300,6 @@ def other_indices(part):
         case ast.Constant(int(number)):
             yield from (str(number + 1), str(number - 1), "-1" if number == 0 else "0")
         case ast.Name(name):
-            yield from (f"{name} + 1", f"{name} - 1", "0", "-1", ":")
+            yield from (f"{name} + 1", f"{name} - 1", "0", "-1", ":", f":, {name}")
         case ast.BinOp(a, ast.Sub() | ast.Add(), ast.Constant(1)):
             yield from (show(a), f"{show(a)} - 2", f"{show(a)} + 1")

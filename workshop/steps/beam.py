@@ -77,6 +77,12 @@ with row 0 as the parent of every beam
     parents.append(row) -> parents.append(0)
 with stop ids treated like any other token
     token in model.stop_ids or step == n - 1 -> step == n - 1
+with the score instead of log P as the beginning of the next sum
+    kept.append((ids, log_p)) -> kept.append((ids, log_p / len(ids) ** length_penalty))
+with only the best `width` tokens of each beam as candidates
+    best = -> worst = -np.sort(-totals)[:, :width][:, -1:]; best =
+    -totals, axis=None, kind="stable")
+    -> np.where(totals < worst, np.inf, -totals), axis=None, kind="stable")[: width * len(beams)]
 of a search that ends with the first finished text
     if not kept: -> if not kept or finished:
 of a search that ends as soon as `width` texts are finished

@@ -246,9 +246,9 @@ CUT = Part(
 
 
 def see_select(m, seed):
-    first, one = [IDS[:3], IDS[2:5]], [[1], [2], [3]]
+    first, one = [IDS[:3], IDS[2:5], IDS[4:7]], [[1], [2], [3]]
     actions = first, ("select", [1, 0, 0]), one, ("select", [2, 0]), one[:2]
-    yield from play_texts(m, "two texts", *actions, batch=(2,))
+    yield from play_texts(m, "three texts", *actions, batch=(3,))
 
 
 SELECT_WRONG = mistakes(r"""

@@ -184,6 +184,12 @@ of a random generator that starts again at each draw
     rng.random() -> np.random.default_rng(0).random()
 of a random number compared with probabilities, not with their running sum
     => return int(np.argmax(probs > rng.random()))
+of a random number compared with probabilities; the last token if none is larger
+    => return [*np.flatnonzero(probs > rng.random()), len(probs) - 1][0]
+of a new random number for each token's running sum
+    => return int(np.argmax(cumulative > rng.random(len(probs))))
+of probabilities as if they were logits
+    => return int(np.argmax(probs + rng.gumbel(size=len(probs))))
 of the largest p * u, with a random number u for each token
     => return int(np.argmax(probs * rng.random(len(probs))))
 """)
@@ -193,8 +199,14 @@ SCORES = np.array([0.3, 1.1, -0.6, 0.9, 0.7, -0.2, 1.6], np.float32)
 
 
 def see_filter(make, name, settings):
+    filters = {}
+
     def see(label, setting, logits):
-        return Seen(label, lambda: make(setting)(logits, [1, 2]), "n_vocab")
+        def call():  # one filter is called again and again
+            filters[setting] = filters.get(setting) or make(setting)
+            return filters[setting](logits, [1, 2])
+
+        return Seen(label, call, "n_vocab")
 
     for setting in settings:
         logits = SCORES.copy()

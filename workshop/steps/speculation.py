@@ -108,6 +108,8 @@ without the token after all accepted drafts
     => return tokens
 with the token after all drafts drawn from the first row
     logits[-1] -> logits[0]
+with the token after all drafts drawn from the row before the last
+    logits[-1] -> logits[max(len(drafts) - 1, 0)]
 with the row after a draft instead of the row before it
     logits[len(tokens)] -> logits[len(tokens) + 1]
 with the q of the draft before

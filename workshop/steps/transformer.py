@@ -26,8 +26,8 @@ def see_attention(m, seed):
     q, k, v = 2 * numbers(3, 4, seed=1), numbers(5, 4, seed=2), numbers(5, 4, seed=3)
     some = np.where(numbers(3, 5) > 0.5, HIDDEN, np.float32(0))
     yield from see("with no key hidden", q, k, v, np.zeros((3, 5), np.float32))
+    yield from see("if all sizes are 4", *numbers(3, 4, 4, 4), hidden(1), "n_head, n_new, d")
     yield from see("with some keys hidden", q, k, v, some)
-    yield from see("of four queries and four keys", *(2 * numbers(3, 4, 4)), hidden(4))
     q, k, v, mask = *(2 * numbers(3, 2, 6, 4)), hidden(6)[None]
     yield from see("of two heads", q, k, v, mask, "n_head, n_new, d")
     yield Seen("the q of attention after the call", q, "n_head, n_new, d")
@@ -63,7 +63,7 @@ ATTENTION = Part(("attention",), see_attention, ATTENTION_WRONG, ONE_BLOCK)
 
 
 def see_mask(m, seed):
-    for positions in [0, 1, 2], [3, 4], [[2, 3], [0, 1], [4, 5]]:
+    for positions in [0, 1, 2], [3, 4], [[2, 3], [4, 5], [0, 1]]:
         axes = "n_rows, " * np.ndim(positions[0]) + "heads, n_new, n_all"
         yield Seen(f"causal_mask({positions})", partial(m.causal_mask, np.array(positions)), axes)
 
@@ -84,6 +84,8 @@ with 1 for visible keys and 0 for hidden ones
     np.float32(-1e10), np.float32(0) -> np.float32(0), np.float32(1)
 without the axis for the heads
     positions[..., None, :, None] -> positions[..., :, None]
+with the axis for the heads before that for the texts
+    positions[..., None, :, None] -> positions[None, ..., :, None]
 """)
 MASK = Part(("causal_mask",), see_mask, MASK_WRONG, '"The forward pass": What row $i$ depends on.')
 
@@ -112,6 +114,8 @@ with every n_head-th number in a head: head 0 gets 0, n_head, 2 n_head, ...
 with the heads before all other axes instead of before n
     => return np.stack(np.split(x, n_head, axis=-1))
 [gpt2.py merge_heads]
+with the first axis as that of the heads, but in a batch it is that of the texts
+    x = x.swapaxes(-2, -3) -> x = np.moveaxis(x, 0, -2)
 of only a reshape, but the axes of heads and rows must be swapped first
     x = x.swapaxes(-2, -3) -> x = x.reshape(*x.shape[:-3], x.shape[-2], x.shape[-3], x.shape[-1])
 """)
@@ -205,6 +209,12 @@ with ln_1 and ln_2 swapped
     **ln_1 -> **ln_0
     **ln_2 -> **ln_1
     **ln_0 -> **ln_2
+with ln_1 after attention is added instead of before it
+    h = layer_norm(x, **ln_1, eps=self.eps) -> h = x
+    h = layer_norm(x, **ln_2 -> x = layer_norm(x, **ln_1, eps=self.eps); h = layer_norm(x, **ln_2
+with the feed-forward computed from attention's result without x
+    x = x + self_attention -> first = x; x = x + self_attention
+    h = layer_norm(x, **ln_2 -> h = layer_norm(x - first, **ln_2
 with the feed-forward computed from the x before attention
     x = x + self_attention -> first = x; x = x + self_attention
     h = layer_norm(x, **ln_2 -> h = layer_norm(first, **ln_2
@@ -228,10 +238,12 @@ BLOCK = Part(("GPT2.block",), see_block, BLOCK_WRONG, ONE_BLOCK)
 def see_model(m, seed):
     model, tied = m.GPT2(parameters(), 3, activation=np.tanh, eps=0.1), tiny(m, tied=True)
     ids = [3, 1, 4, 1, 5, 9, 2]
-    two = np.array([ids[:5], ids[2:]])
+    three = np.array([ids[:5], ids[2:], ids[1:6]])
     yield Seen("model(ids)", lambda: model(ids), "n_new, n_vocab")
     yield Seen("model(ids, last=2)", lambda: model(ids, last=2), "n_new, n_vocab")
-    yield Seen("model(ids) of two texts", lambda: model(two), "batch, n_new, n_vocab")
+    for n, name in (1, "one text in a batch"), (3, "three texts"):
+        label, found = f"model(ids, last=2) of {name}", partial(model, three[:n], last=2)
+        yield Seen(label, found, "batch, n_new, n_vocab")
     heads = [0]
     with heard(m, "linear", lambda rows, x, w, b=0: heads.append((len(w) == 11) * len(rows))):
         with contextlib.suppress(Exception):  # the same error as above
@@ -252,6 +264,9 @@ with ln_f after every block instead of once
     -> cache=cache, layer=layer); x = layer_norm(x, **self.params["ln_f"], eps=self.eps)
 without the causal mask
     mask=mask -> mask=np.float32(0)
+with ln_f after every block, and once more at the end
+    cache=cache, layer=layer)
+    -> cache=cache, layer=layer); x = layer_norm(x, **self.params["ln_f"], eps=self.eps)
 with wte as the head, even if there is an lm_head
     self.params.get("lm_head", self.params["wte"]) -> self.params["wte"]
 with lm_head as the head, even if there is none
