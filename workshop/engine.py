@@ -12,6 +12,7 @@ import copy
 import functools
 import importlib.util
 import itertools
+import re
 import sys
 import traceback
 import types
@@ -310,10 +311,14 @@ def named(part: Part, mine: Tape, right: Tape) -> tuple[Mistake, float] | None:
     results that it explains, or None. Try all styles for mistakes, but only the first for slips."""
     odd = [is_odd(a, right.find(a.label)) for a in mine]
     best, most, n_results = None, (NAMED, 0.0), 0
-    tried = itertools.product(part.mistakes, part.styles)
-    for mistake, style in itertools.chain(
-        tried, zip(part.slips(), itertools.cycle(part.styles[:1]))
-    ):
+    known = itertools.product(part.mistakes, part.styles)
+    made = (
+        (slip, style)
+        for style in part.styles[::3]
+        for slip in part.slips()
+        if style == part.styles[0] or re.search("[A-Z]{5}", slip.code)  # where the style matters
+    )
+    for mistake, style in itertools.chain(known, made):
         try:
             other = Tape(part, build(part.source, mistake, style))
         except SyntaxError:

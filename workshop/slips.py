@@ -49,7 +49,8 @@ def slips(source: str, function: str) -> Iterator[Mistake]:
     names = [arg.arg for arg in top.args.args if arg.arg != "self"]
 
     used = [node for node in ast.walk(top) if isinstance(node, ast.Name)]
-    variables = {*names, *(node.id for node in used if isinstance(node.ctx, ast.Store))}
+    stored = [node.id for node in used if isinstance(node.ctx, ast.Store)]
+    variables = {*names, *stored} if len({*names, *stored}) < 10 else {*names}
 
     def place(node):
         first, last = (starts[line - 1] for line in (node.lineno, node.end_lineno))
@@ -62,14 +63,18 @@ def slips(source: str, function: str) -> Iterator[Mistake]:
                 if not re.search("[A-Z]{4}", says):  # it belongs to a style
                     yield *place(old), new, says
             if isinstance(inside, ast.ListComp):
-                first, last = place(inside)
-                every = text[first:last]
-                for a, b, new, says in found(inside.elt):
-                    slipped = text[first:a] + new + text[b:last]
-                    target = show(inside.generators[0].target)
-                    more = f"{says}, but only for the {{}} `{target}`"
-                    yield first, last, f"[{slipped}[0], *{every}[1:]]", more.format("first")
-                    yield first, last, f"[*{every}[:-1], {slipped}[-1]]", more.format("last")
+                yield from in_list(inside)
+
+    def in_list(node):
+        """Yield slips that are made for only some of a list's parts, such as the values."""
+        (first, last), (begin, end) = place(node), place(node.elt)
+        old, target = text[begin:end], show(node.generators[0].target)
+        slipped = [(begin, end, target, f"with `{target}` as it was")]
+        for a, b, new, says in itertools.chain(slipped, found(node.elt)):
+            part, rest = text[begin:a] + new + text[b:end], show(node.generators[0].iter)
+            for test, which in ("_ == 0", "only for the first"), ("_ > 0", "not for the first"):
+                new = f"[{part} if {test} else {old} for _, ({target}) in enumerate({rest})]"
+                yield first, last, new, f"{says}, but {which} `{target}`"
 
     for statement in top.body:
         for first, last, new, says in found(statement):

@@ -56,13 +56,6 @@ with only the log probability of the last token
     log_softmax(logits) + np.array([[log_p] for _, log_p in beams]) -> log_softmax(logits)
 with probabilities summed instead of their logarithms
     log_softmax(logits) + -> np.exp(log_softmax(logits)) +
-with logits summed instead of log probabilities
-    log_softmax(logits) + -> logits +
-with only the best token of each beam after the first step
-    best = np.argsort(-totals, axis=None, kind="stable")
-    -> best = np.argsort(np.where(totals == totals.max(1, keepdims=True), -totals, 1e9),
-        axis=None, kind="stable")[: max(len(beams), 1)] if step else np.argsort(-totals,
-        axis=None, kind="stable")
 with `width` equal beams at the beginning, so that the
         first step keeps the same token `width` times
     cache, beams, finished = model.new_cache(1), [([], 0.0)], []
@@ -71,12 +64,6 @@ with `width` equal beams at the beginning, so that the
 without cache.select: the rows of the cache do not belong to the beams
     cache.select(parents) -> pass
     # huggingface/transformers, issue 46612: for caches of another name
-with cache.select of rows 0, 1, 2, ..., which the cache does not have yet
-    cache.select(parents) -> cache.select(list(range(len(parents))))
-with row 0 as the parent of every beam
-    parents.append(row) -> parents.append(0)
-with stop ids treated like any other token
-    token in model.stop_ids or step == n - 1 -> step == n - 1
 with the score instead of log P as the beginning of the next sum
     kept.append((ids, log_p)) -> kept.append((ids, log_p / len(ids) ** length_penalty))
 with only the best `width` tokens of each beam as candidates
@@ -87,22 +74,12 @@ of a search that ends with the first finished text
     if not kept: -> if not kept or finished:
 of a search that ends as soon as `width` texts are finished
     if not kept: -> if not kept or len(finished) >= width:
-without the texts that end with a stop id
-    if place < width: -> if place < width and step == n - 1:
-without the texts that are not finished at step n
-    token in model.stop_ids or step == n - 1: -> token in model.stop_ids:
 with all candidates that end finished, even those beyond the best `width`
     if place < width: -> if True:
 with fewer beams after a text is finished: finished candidates take the place of beams
     elif len(kept) < width: -> elif place < width:
-with the width reduced by every finished text
-    elif len(kept) < width: -> elif len(kept) < width - len(finished):
 with finished texts kept among the beams
     elif len(kept) < width: -> if len(kept) < width and step < n - 1:
-with log P as the score
-    log_p / len(ids) ** length_penalty -> log_p
-with log P over the length, whatever length_penalty is
-    len(ids) ** length_penalty -> len(ids)
 with the prompt's tokens counted in the length
     log_p / len(ids) -> log_p / (len(prompt) + len(ids))
     # huggingface/transformers, issue 26624
@@ -110,14 +87,7 @@ with the finished texts ranked by log P instead of score
     -text[2] -> -text[1]
 with the worst text first
     -text[2] -> text[2]
-of all finished texts instead of `width`
-    => return finished
 with the prompt in the texts
     finished.append((ids, -> finished.append(([*prompt, *ids],
-with one step too many
-    range(n) -> range(n + 1)
-    step == n - 1 -> step == n
-with the logits of the prompt's first token
-    cache)[:, -1] -> cache)[:, 0]
 """)
 BEAM = Part(("beam_search",), see_beam, BEAM_WRONG, '"Search": Try them all.')

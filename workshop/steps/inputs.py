@@ -8,6 +8,11 @@ import numpy as np
 
 def numbers(*shape, scale=1.0, seed=0):
     """Return an array of this shape with random float32 numbers."""
+    return drawn(shape, scale, seed).copy()
+
+
+@functools.cache
+def drawn(shape, scale, seed):
     return np.random.default_rng([seed, *shape]).normal(0, scale, shape).astype(np.float32)
 
 

@@ -16,9 +16,8 @@ IDS = [3, 1, 4, 1, 5, 9, 2, 6]
 
 def play(m, model, cache, name, *actions):
     """Do each action with the cache: ids to run, or a method's name and its argument. Yield what it
-    does. The results of append are "?" because a mistake there shows in the logits, too."""
-    count = "lengths" if hasattr(cache, "lengths") else "length"
-    done, axes = f"{name}:", "text, n_new, n_vocab"
+    does."""
+    count, done = "lengths" if hasattr(cache, "lengths") else "length", f"{name}:"
 
     def call(method, what):
         getattr(cache, method)(what)
@@ -30,30 +29,42 @@ def play(m, model, cache, name, *actions):
             yield Seen(f"cache.{count}, {done}", partial(call, *action))
             continue
         done += f" {np.shape(action)[-1]}"
-        positions, layers, kept = [], [], {}
-        with (
-            heard(cache, "extend", lambda found, n_new, to=positions: to.append(np.array(found))),
-            heard(cache, "append", lambda found, layer, k, v, to=layers: to.append((layer, found))),
-        ):
-            try:
-                logits = model(np.array(action), cache)
-            except Exception as error:
-                logits = error
-        yield Seen(f"the positions that extend returns, {done}", positions)
-        kept = {
-            layer: [np.array(one) for one in both] for layer, both in layers if both is not None
-        }
-        for layer, i in itertools.product((0, 2), (0, 1)):
-            if layer in kept:
-                label = f"the {('keys', 'values')[i]} of block {layer}, {done}"
-                yield Seen(label, kept[layer][i], "?")
-        yield Seen(f"the logits, {done}", logits, axes[6 * (np.ndim(action) == 1) :])
-        if isinstance(logits, Exception):
+        if (yield from see_pass(m, model, cache, action, done)):
             return
-        yield Seen(
-            f"the layers of the calls of cache.append, {done}", [layer for layer, _ in layers]
-        )
         yield Seen(f"cache.{count}, {done}", getattr(cache, count))
+
+
+def see_pass(m, model, cache, ids, done):
+    """Yield the results of one pass, then return the error or None. Those that are "?" are parts of
+    the logits."""
+    positions, layers, kept, shapes, failed = [], [], {}, [], None
+
+    def appended(found, layer, k, v):
+        layers.append(layer)
+        if found is not None:
+            kept[layer] = [np.array(one) for one in found]
+
+    with (
+        heard(cache, "extend", lambda found, n_new: positions.append(np.array(found))),
+        heard(cache, "append", appended),
+        heard(m, "attention", lambda found, *call: shapes.append([np.shape(one) for one in call])),
+    ):
+        try:
+            logits = model(np.array(ids), cache)
+        except Exception as error:
+            logits = failed = error
+    yield Seen(f"the positions that extend returns, {done}", positions)
+    if shapes:
+        yield Seen(f"the shapes of q, k, v and the mask, {done}", shapes[0], "?")
+    for layer, i in itertools.product((0, 2), (0, 1)):
+        if layer in kept:
+            label = f"the {('keys', 'values')[i]} of block {layer}, {done}"
+            yield Seen(label, kept[layer][i], "?")
+    axes = "text, " * (np.ndim(ids) - 1) + "n_new, n_vocab"
+    yield Seen(f"the logits, {done}", logits, axes)
+    if not failed:
+        yield Seen(f"the layers of the calls of cache.append, {done}", layers)
+    return failed
 
 
 def play_texts(m, name, *actions, batch=()):
@@ -130,35 +141,21 @@ with positions from 0 in each pass, not after the tokens in the cache
     np.arange(old, old + n_new) -> np.arange(n_new)
 with positions computed after the length has grown
     np.arange(old, old + n_new) -> np.arange(old + n_new, old + 2 * n_new)
-with the first new position for all new tokens
-    np.arange(old, old + n_new) -> np.full(n_new, old)
-without the ValueError past n_ctx
-    if old + n_new > self.n_ctx: -> if False:
-with the ValueError raised for n_ctx tokens, which still fit
-    > self.n_ctx: -> >= self.n_ctx:
+with the length changed before the ValueError
+    if old + n_new -> self.length += n_new * (COUNTED_BY == "extend"); if old + n_new
 [workshop/reference.py Cache.append]
-with all n_ctx slots returned: those of later tokens are empty
-    :stop, :] for -> :, :] for
-with only the first new token stored
-    slots[..., start:stop, :] = new -> slots[..., start, :] = new[..., 0, :]
-    [old, new] -> [old, new[..., :1, :]]
-with only the last new token stored
-    slots[..., start:stop, :] = new -> slots[..., stop - 1, :] = new[..., -1, :]
-    [old, new] -> [old, new[..., -1:, :]]
 with keys and values that are not stored for later passes
     kept = self.kv[layer] -> kept = [one.copy() for one in self.kv[layer]]
     self.kv[layer] = both -> pass
-with keys and values swapped
-    (k, v) -> (v, k)
-with the keys and values of all blocks stored in one place
-    self.kv[layer] -> self.kv[0]
+of the new keys and all values
+    => return k, both[1]
+of all keys and the new values
+    => return both[0], v
 with the new keys and values before the old ones
     [old, new] -> [new, old]
     [slots[..., :stop, :] for slots in kept]
     -> [np.concatenate([slots[..., start:stop, :], slots[..., :start, :]], axis=-2)
         for slots in kept]
-with old and new joined along d_head (axis -1) instead of the tokens
-    axis=-2 -> axis=-1
 with old and new joined along axis 1, which is that of the heads in a batch
     axis=-2 -> axis=1
 [workshop/reference.py self_attention]
@@ -167,14 +164,6 @@ without cache.append: self_attention does not call it, or GPT2.block passes no c
 with only the new keys and values in attention: append does not return the old ones, or its result
         is not used
     k, v = cache.append -> cache.append
-with layer 0 for all blocks, so that they share keys and values, or GPT2.block does not pass
-        `layer` on
-    cache.append(layer, -> cache.append(0,
-with the queries stored instead of the keys
-    append(layer, k, v) -> append(layer, q, v)
-with append called twice in a pass
-    k, v = cache.append(layer, k, v)
-    -> old = k, v; cache.append(layer, *old); k, v = cache.append(layer, *old)
 with extend called in each block, but it is called once in a pass
     k, v = cache.append -> cache.extend(k.shape[-2]); k, v = cache.append
 [workshop/reference.py GPT2.__call__]
@@ -203,23 +192,10 @@ with one token too many left in the cache
     if length -> length = length + 1\n        if length
 with one token too few left in the cache
     if length -> length = max(length - 1, 0)\n        if length
-with a length that a cut can make longer
-    if length < self.length: -> if True:
 with `length` tokens removed instead of `length` tokens left
     if length -> length = max(self.length - length, 0)\n        if length
-with the keys and values of the remaining tokens erased, too
-    self.length = length -> self.length = length; self.kv = [[0 * one for one in both] for both in
-        self.kv]
 with the length cut, but not the keys and values
     self.kv = -> _ =
-with the keys and values cut, but not the length
-    self.length = length -> pass
-with the length and the keys cut, but not the values
-    [one[..., :length, :] for one in both] -> [both[0][..., :length, :], both[1]]
-with d_head cut instead of the tokens
-    [..., :length, :] -> [..., :length]
-with the last `length` tokens kept instead of the first
-    [..., :length, :] -> [..., -length:, :]
 """)
 PLACED = "Cache", "self_attention", "GPT2.block", "GPT2.__call__"
 WRITTEN = *PLACED[1:], "Cache.extend", "Cache.append"
@@ -253,8 +229,6 @@ def see_select(m, seed):
 
 SELECT_WRONG = mistakes(r"""
 [workshop/reference.py Cache.select]
-of a select that does nothing
-    self.kv = -> _ =
 with the rows in order, whatever rows are
     one[rows] -> one[[min(i, len(one) - 1) for i in range(len(rows))]]
 """)
@@ -287,37 +261,15 @@ with positions computed after the lengths have grown
 [workshop/reference.py Rows.append]
 with the new keys and values in the slots after the longest row for all rows
     n_all = -> slots = 0 * slots + slots.max(0); n_all =
-with the new keys and values in the slots after row 0 for all rows
-    slots] = new -> 0 * slots + slots[0]] = new
-with as many slots returned as the shortest row has
-    slots.max() + 1 -> slots[:, -1].min() + 1
-with as many slots returned as row 0 has
-    slots.max() + 1 -> slots[0, -1] + 1
-with all n_ctx slots returned
-    :n_all] -> :]
-with keys and values swapped
-    (k, v) -> (v, k)
 with only the new keys and values: those of earlier tokens are not used
     => return k, v
-with the keys and values of all blocks stored in one array
-    self.kv[:, layer -> self.kv[:, 0
-with only the first new token stored
-    slots] = new.swapaxes(1, 2) -> slots[:, :1]] = new.swapaxes(1, 2)[:, :1]
 with keys and values that are not stored
     kept[rows, :, slots] = new.swapaxes(1, 2) -> pass
 [workshop/reference.py Rows.cut]
 of a cut that does nothing
     np.minimum(self.lengths, lengths) -> self.lengths
-with all keys and values erased by a cut
-    self.lengths = -> self.kv = 0 * self.kv; self.lengths =
 with all rows cut to the smallest of the lengths
     (self.lengths, lengths) -> (self.lengths, min(lengths))
-with a length that can grow by a cut
-    np.minimum(self.lengths, lengths) -> np.array(lengths)
-with one token too many left in each row
-    (self.lengths, lengths) -> (self.lengths, np.array(lengths) + 1)
-with one token too few left in each row
-    (self.lengths, lengths) -> (self.lengths, np.array(lengths) - 1)
 with lengths[i] tokens removed instead of left
     np.minimum(self.lengths, lengths) -> np.maximum(self.lengths - lengths, 0)
 """)
@@ -364,19 +316,11 @@ PREFILL_WRONG = mistakes(r"""
 [workshop/reference.py prefill]
 with the logits of the last column, which belong to the padding in shorter rows
     => return logits[:, -1]
-of the logits of all columns
-    => return logits
 of logits of [n_rows, n_rows] tokens: index rows and columns together
     => return logits[:, lengths - 1]
 with shorter rows padded at the beginning
     [*prompt, *[0] * (lengths.max() - len(prompt))]
     -> [*[0] * (lengths.max() - len(prompt)), *prompt]
-with the padding left in the cache
-    cache.cut(lengths) -> pass
-with the last token of each prompt forgotten
-    cache.cut(lengths) -> cache.cut(lengths - 1)
-with a pass of the whole batch for each prompt
-    return logits[ -> for _ in prompts[1:]: model(ids)\n    return logits[
 of a prefill that pads the lists in prompts
     return logits -> prompts[:] = ids.tolist(); return logits
 """)

@@ -81,17 +81,10 @@ with the most probable token instead of a draw
     draw(probabilities, sequence.rng) -> int(np.argmax(probabilities))
 of a draw from the logits, without the sampler
     draw(probabilities -> draw(np.exp(logits) / np.exp(logits).sum()
-with a softmax of the probabilities
-    draw(probabilities -> draw(np.exp(probabilities) / np.exp(probabilities).sum()
 with only the new tokens given to the sampler
     sampler(logits, sequence.ids) -> sampler(logits, sequence.new_ids)
-of a loop that does not add tokens to the text: call sequence.append(token)
-    => yield draw(probabilities, sequence.rng)
 of a loop that appends to sequence.ids: only sequence.append notices the end
     => token = draw(probabilities, sequence.rng); sequence.ids.append(token); yield token
-with each token appended twice
-    => token = draw(probabilities, sequence.rng); sequence.append(token); yield
-        sequence.append(token)
 with each token yielded before it is appended: append it, then yield it
     => token = draw(probabilities, sequence.rng); yield token; sequence.append(token)
 of a return instead of a yield, which ends the loop at its first token
@@ -101,35 +94,18 @@ of a loop that runs while n_left > 0, but a stop id or the caller may end the te
 of a loop that returns all tokens at the end, so that its caller cannot end it earlier
     while sequence.running: -> tokens = []\n    while sequence.running:
     => tokens.append(sequence.append(draw(probabilities, sequence.rng)))\n    return tokens
-of a loop that ends one token too early
-    while sequence.running -> while sequence.running and sequence.n_left > 1
-of a loop that does not yield the stop id
-    => token = sequence.append(draw(probabilities, sequence.rng)); yield from [] if token in
-        sequence.stop_ids else [token]
 with a new rng for each token, always with the same seed
     sequence.rng -> np.random.default_rng(0)
 [generate.py naive]
 with the logits of the first position instead of the last
     last=1)[-1] -> last=None)[0]
-with the logits of all positions instead of the last one
-    last=1)[-1] -> last=None)
-with only the last token given to the model: without a cache it needs all
-    np.array(sequence.ids) -> np.array(sequence.ids[-1:])
 [generate.py cached]
 with the whole text run through the model each time, as in naive
     logits = advance(model, sequence.ids, cache)
     -> logits = advance(model, sequence.ids, model.new_cache())
-with a new cache even if one is given
-    cache = model.new_cache() if cache is None else cache -> cache = model.new_cache()
 with only the last token run through the model, even at the beginning
     logits = advance(model, sequence.ids, cache)
     -> logits = model(np.array(sequence.ids[-1:]), cache, last=1)[-1]
-with the last token of the prompt run through the model twice
-    logits = advance(model, sequence.ids, cache)
-    -> logits = model(np.array(sequence.ids[-1:]), cache, last=1)[-1]
-    while sequence
-    -> if sequence.running: model(np.array(sequence.ids[cache.length :]), cache, last=1)
-        \n    while sequence
 with the whole text added to the cache each time
     logits = advance(model, sequence.ids, cache)
     -> logits = model(np.array(sequence.ids), cache, last=1)[-1]
@@ -176,8 +152,6 @@ of draws in which all tokens are equally probable
     => return int(rng.integers(len(probs)))
 of the token after the right one
     side="right")) -> side="right")) + 1
-of the token before the right one
-    => return int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")) - 1
 of draws that do not use rng, so that they cannot be repeated
     rng.random() -> np.random.default_rng().random()
 of a random generator that starts again at each draw
@@ -190,8 +164,6 @@ of a new random number for each token's running sum
     => return int(np.argmax(cumulative > rng.random(len(probs))))
 of probabilities as if they were logits
     => return int(np.argmax(probs + rng.gumbel(size=len(probs))))
-of the largest p * u, with a random number u for each token
-    => return int(np.argmax(probs * rng.random(len(probs))))
 """)
 DRAW = Part(("draw",), see_draw, DRAW_WRONG, '"Samplers": The draw.')
 
@@ -231,12 +203,10 @@ def see_top_p(m, seed):
 
 TEMPERATURE_WRONG = mistakes(r"""
 [samplers.py temperature]
-of probabilities, but a filter returns logits
-    logits / scale -> np.exp(logits / scale) / np.exp(logits / scale).sum()
 of a filter that changes its argument
     => return lambda logits, ids: np.divide(logits, scale, out=logits)
-of t itself, but temperature(t) must return a function
-    => return t
+of probabilities, but a filter returns logits
+    logits / scale -> np.exp(logits / scale) / np.exp(logits / scale).sum()
 """)
 TEMPERATURE = Part(
     ("temperature",), see_temperature, TEMPERATURE_WRONG, '"Samplers": The first way: temperature.'
@@ -251,8 +221,6 @@ of probabilities, but a filter returns logits
     => return np.where(kept, softmax(logits), 0)
 of probabilities that sum to 1, but a filter returns logits
     => return softmax(np.where(kept, logits, np.float32(-np.inf)))
-of a filter that changes its argument
-    => logits[~kept] = -np.inf; return logits
 with the logits unchanged
     => return logits
 with the first ids kept, because ranks are used as ids
@@ -262,10 +230,6 @@ with argsort used as the ranks of the tokens
 """)
 TOP_K_WRONG = KEEP_WRONG + mistakes(r"""
 [samplers.py keep_top_k]
-with one logit too few: the k-th largest is not kept
-    logits >= np -> logits > np
-with the k - 1 largest logits kept
-    logits >= np.partition(logits, -k)[-k] -> logits >= np.sort(logits)[-k + 1 :].min()
 with the k smallest logits kept
     logits >= np.partition(logits, -k)[-k] -> logits <= np.sort(logits)[k - 1]
 of the k tokens instead of logits
@@ -286,9 +250,6 @@ with the least probable tokens kept until they sum to p
     -> rising = falling[::-1]; last = min(int(np.searchsorted(np.cumsum(rising,
         dtype=np.float64), p)), len(mass) - 1)
     probs >= falling[last] -> probs <= rising[last]
-with 1 - p instead of p
-    p - 1e-6 -> 1 - p - 1e-6
-    p >= 1 or not -> not
 with all tokens kept that have a probability of at least p
     p >= 1 or not -> not
     probs >= falling[last] -> probs >= p
@@ -298,9 +259,6 @@ with the tokens at least p times as probable as the best one, which is min_p
 with the tokens in the order of their ids instead of their probabilities
     last = np.searchsorted(mass[:-1], p - 1e-6) -> last = 0
     probs >= falling[last] -> np.cumsum(probs) - probs < p
-with the logits summed instead of the probabilities
-    probs = softmax(logits) -> probs = logits
-    probs[probs > 0] -> probs
 """)
 TOP_K = Part(("top_k",), see_top_k, TOP_K_WRONG, TRUNCATION)
 TOP_P = Part(("top_p",), see_top_p, TOP_P_WRONG, TRUNCATION)
@@ -330,15 +288,9 @@ ADVANCE_WRONG = mistakes(r"""
 [generate.py advance]
 with all ids run through the model, even those in the cache
     range(cache.length, -> range(0,
-with each chunk reaching to the end of the text, so that later tokens run twice
-    start : start + chunk] -> start:]
 with one token in each pass, which is slow
     ids.shape[-1], chunk) -> ids.shape[-1], 1)
     start + chunk] -> start + 1]
-without last=1, so that the logits of all ids are computed
-    cache, last=1) -> cache)
-without the cache given to the model
-    cache, last=1 -> None, last=1
 of logits [1, n_vocab] instead of [n_vocab]
     => return logits
 """)

@@ -37,16 +37,8 @@ with a symbol used in two pairs
 with pairs compared by their merged text: the pair a bc is not ab c
     tuple(symbols[i : i + 2]) == tuple(pair)
     -> len(symbols[i : i + 2]) == 2 and symbols[i] + symbols[i + 1] == pair[0] + pair[1]
-with only the left symbol of the pair compared
-    tuple(symbols[i : i + 2]) == tuple(pair) -> symbols[i] == pair[0] and i + 1 < len(symbols)
-with only the left symbol instead of the merged one
-    pair[0] + pair[1] -> pair[0]
-with the merged symbol inserted before the pair, which should be replaced
-    merged.append(pair[0] + pair[1]) -> merged += [pair[0] + pair[1], *pair]
 of a merge that reads past the last symbol
     tuple(symbols[i : i + 2]) == tuple(pair) -> (symbols[i], symbols[i + 1]) == tuple(pair)
-without the last symbol
-    range(len(symbols)) -> range(len(symbols) - 1)
 with pairs searched from right to left
     merged, skip = [], False -> merged, skip, symbols = [], False, symbols[::-1]
     tuple(pair) -> tuple(pair)[::-1]
@@ -85,30 +77,11 @@ ENCODE_WRONG = mistakes(r"""
 [workshop/reference.py encode]
 with characters instead of bytes: a letter such as é is two bytes
     [bytes([byte]) for byte in word.encode("utf-8")] -> [char.encode() for char in word]
-with the bytes of latin-1 instead of UTF-8
-    "utf-8") -> "latin-1", "replace")
-without the word's space, which is part of the word
-    word.encode -> word.strip().encode
-without merges: every byte is a token
-    if not pairs: -> if True:
-with only one merge
-    symbols[1:]: -> symbols[1:2]:
-with the pair that is last in merges chosen first
-    min(pairs -> max(pairs
 with the leftmost pair in the word chosen, not the one that comes first in merges
     min(pairs, key=ranks.__getitem__) -> pairs[0]
-with the longest token taken first, from left to right, without merges
-    ranks = {pair: rank for rank, pair in enumerate(merges)}
-    -> ranks, rest, symbols = {}, b"".join(symbols), []\n    while rest:\n        part =
-        next(rest[:i] for i in range(len(rest), 0, -1) if rest[:i] in vocab); symbols.append(part);
-        rest = rest[len(part):]
 with the whole word where it is a token
     ranks = {pair -> symbols = [word.encode()] if word.encode() in vocab else symbols\n    ranks =
         {pair
-with the loop over merges ended at the first pair that is not in the word
-    for _ in symbols[1:]: -> for pair in merges:
-    for pair in zip(symbols, symbols[1:]) if pair in ranks
-    -> for _ in [0] if pair in [*zip(symbols, symbols[1:])]
 with each pair of merges tried once, in order: a merge can make a pair that comes earlier
     for _ in symbols[1:]: -> for pair in merges:
     [pair for pair in zip(symbols, symbols[1:]) if pair in ranks] -> [pair]

@@ -67,28 +67,16 @@ RULE_WRONG = mistakes(r"""
 [speculative.py verify]
 with every draft accepted
     rng.random() * q[x] >= p[x] -> False
-with every draft rejected
-    rng.random() * q[x] >= p[x] -> True
 with q / p instead of p / q
     rng.random() * q[x] >= p[x] -> rng.random() * p[x] >= q[x]
 with a draft accepted with probability p(x) instead of p(x) / q(x)
     rng.random() * q[x] >= p[x] -> rng.random() >= p[x]
-with a draft accepted with probability q(x)
-    rng.random() * q[x] >= p[x] -> rng.random() >= q[x]
-with drafts accepted when they should be rejected
-    rng.random() * q[x] >= p[x] -> rng.random() * q[x] < p[x]
 with a draft accepted if p(x) >= q(x), without a random number
     rng.random() * q[x] >= p[x] -> q[x] > p[x]
 with a draw from p after a rejection instead of max(0, p - q)
     residual(p, q) -> p
-with a draw from q after a rejection
-    residual(p, q) -> q
-with max(0, q - p) after a rejection
-    residual(p, q) -> residual(q, p)
 with |p - q| after a rejection instead of max(0, p - q)
     residual(p, q) -> abs(p - q) / abs(p - q).sum()
-with the best token of max(0, p - q) instead of a draw
-    draw(residual(p, q), rng) -> int(np.argmax(residual(p, q)))
 with max(0, p - q) not normalised
     residual(p, q) -> np.maximum(p - q, 0)
 with no token to replace a rejected draft
@@ -98,22 +86,12 @@ with the later drafts considered after a rejection
     -> tokens.append(draw(residual(p, q), rng)); continue
 with a rejected draft left out, and the next one considered
     return [*tokens, draw(residual(p, q), rng)] -> continue
-with the rejected draft itself as the last token
-    return [*tokens, draw(residual(p, q), rng)] -> return [*tokens, x]
-with one more token after the one that replaces a rejected draft
-    return [*tokens, draw(residual(p, q), rng)] -> tokens.append(draw(residual(p, q), rng)); break
 with a draw from the last p at the end, also after a rejection
     return [*tokens, draw(residual(p, q), rng)] -> break
 without the token after all accepted drafts
     => return tokens
-with the token after all drafts drawn from the first row
-    logits[-1] -> logits[0]
 with the token after all drafts drawn from the row before the last
     logits[-1] -> logits[max(len(drafts) - 1, 0)]
-with the row after a draft instead of the row before it
-    logits[len(tokens)] -> logits[len(tokens) + 1]
-with the q of the draft before
-    zip(drafts, qs) -> zip(drafts, [*qs[:1], *qs])
 with only ids given to the sampler, which needs the accepted drafts, too
     ids + tokens -> ids
 with only ids given to the sampler before a draft
@@ -122,8 +100,6 @@ with only ids given to the sampler for the last token
     sampler(logits[-1], ids + tokens) -> sampler(logits[-1], ids)
 with all drafts given to the sampler, even those not accepted yet
     sampler(logits[len(tokens)], ids + tokens) -> sampler(logits[len(tokens)], ids + list(drafts))
-with the draft itself in the text given to the sampler
-    sampler(logits[len(tokens)], ids + tokens) -> sampler(logits[len(tokens)], ids + tokens + [x])
 with a softmax of the logits instead of the sampler
     sampler(logits[len(tokens)], ids + tokens)
     -> np.exp(logits[len(tokens)]) / np.exp(logits[len(tokens)]).sum()
@@ -213,11 +189,6 @@ with the text's seed for the drafts, which then depend on the text's draws
     np.random.default_rng([seed, 1]) -> np.random.default_rng(seed)
 with an rng without a seed, so that the same text has different drafts each time
     np.random.default_rng([seed, 1]) -> np.random.default_rng()
-with one seed for the drafts of all texts
-    np.random.default_rng([seed, 1]) -> np.random.default_rng(0)
-with an rng that begins again in each call of propose
-    drafts, qs = [], [] -> drafts, qs = [], []; self.rng = np.random.default_rng([self.seed, 1])
-    self.rng, self.seen = np.random.default_rng([seed, 1]), [] -> self.seed, self.seen = seed, []
 without the cut, so that rejected drafts stay in the cache
     self.cache.cut(kept) -> kept = self.cache.length
 with a cache that may contain all of ids, but the model must run on the last
@@ -240,16 +211,8 @@ with a q that is certain of the draft, although the draft was drawn
     qs.append(q) -> qs.append(np.eye(len(q), dtype=q.dtype)[drafts[-1]])
 with a softmax of the logits instead of the sampler
     self.sampler(logits, ids + drafts) -> np.exp(logits) / np.exp(logits).sum()
-with a draw from the sampler's distribution, but a q without the sampler
-    qs.append(q) -> qs.append(np.exp(logits) / np.exp(logits).sum())
-with only ids given to the sampler, which needs the drafts, too
-    self.sampler(logits, ids + drafts) -> self.sampler(logits, ids)
 with drafts that the model does not read: each follows only ids
     new = drafts[-1:] -> new = ids[-1:]; self.cache.cut(len(ids) - 1)
-with one draft too many
-    for _ in range(n) -> for _ in range(n + 1)
-of ids and the drafts instead of only the drafts
-    return drafts, qs -> return ids + drafts, qs
 """)
 DRAFTS = "DraftModel.__init__", "DraftModel.propose"
 DRAFT_MODEL = Part(
@@ -333,55 +296,27 @@ without the cut, so that rejected drafts stay in the
         cache instead of the tokens that replaced them
     [*ids[cache.length :], *drafts] -> [*ids, *drafts][cache.length :]
     cache.cut(len(sequence.ids) - 1) -> pass
-without the cut, so that rejected drafts stay in the cache, before the last token and the new drafts
-    cache = model.new_cache()
-    -> cache = model.new_cache()\n    advance(model, sequence.ids[:-1], cache) if sequence.running
-        else 0
-    [*ids[cache.length :], *drafts] -> [ids[-1], *drafts]
-    => pass
 with sequence.ids itself as ids, but it grows: use list(sequence.ids)
     ids = list(sequence.ids) -> ids = sequence.ids
     cache.cut(len(sequence.ids) - 1) -> cache.cut(len(ids) + len(tokens) - 1)
-with the cache cut one token too late: the model has not read the newest token
-    => cache.cut(len(sequence.ids))
-with the cache cut one token too early, so that one token runs again
-    => cache.cut(len(sequence.ids) - 2)
 with the cache cut to the text before the round: accepted tokens run again
     => cache.cut(len(ids))
 with the whole text added to the same cache in each round
     *ids[cache.length :], -> *ids,
 with only the last token and the drafts run: the prompt is missing
     *ids[cache.length :], -> ids[-1],
-with the drafts run without the token before them
-    *ids[cache.length :], -> *ids[cache.length : len(ids) - (cache.length > 0)],
 with a pass through the model for each token instead of one for the round
     model(np.array(new), cache) -> np.concatenate([model(np.array([x]), cache) for x in new])
 with all rows of the pass given to verify, in the first round even those of the prompt
     [-len(drafts) - 1 :] -> 
-with only the rows of the drafts: one is missing, and all are too late
-    [-len(drafts) - 1 :] -> [-max(len(drafts), 1) :]
 with gamma drafts even at the end, where fewer tokens are wanted
     min(gamma, sequence.n_left - 1) -> gamma
-with n_left drafts, but a round may add one token more
-    sequence.n_left - 1) -> sequence.n_left)
-with gamma + 1 drafts
-    min(gamma, -> min(gamma + 1,
-with the rest of the tokens after the text has ended
-    if sequence.running: -> if True:
 with only the accepted drafts, without the token that verify adds
     for token in tokens: -> for token in tokens[:-1]:
-with only the accepted drafts, or the token that verify adds if there are none
-    for token in tokens: -> for token in tokens[:-1] or tokens:
-with each token appended twice
-    yield sequence.append(token) -> sequence.append(token); yield sequence.append(token)
 with each token yielded before it is appended: append it, then yield it
     yield sequence.append(token) -> yield token; sequence.append(token)
-of a loop that does not add tokens to the text
-    yield sequence.append(token) -> yield token
 of a loop that appends to sequence.ids: only sequence.append notices the end
     yield sequence.append(token) -> sequence.ids.append(token); yield token
-without drafter.learn
-    drafter.learn(ids, drafts, logits, tokens) -> pass
 with the drafts at the end of ids given to verify
     verify(logits, ids, -> verify(logits, ids + drafts,
 with a new rng for verify, always with the same seed
