@@ -5,10 +5,10 @@ from functools import partial
 
 import numpy as np
 
+from workshop import reference
 from workshop.compare import Seen
 from workshop.engine import Part
 from workshop.mistakes import mistakes, of
-from workshop.reference import GPT2
 from workshop.steps.inputs import heard, parameters, tiny
 
 IDS = [3, 1, 4, 1, 5, 9, 2, 6]
@@ -89,10 +89,8 @@ def see_several(m, seed):
     two = np.array([IDS[:3], IDS[2:5]])
     yield from play_texts(m, "tokens of two texts", two, two[:, :2], batch=(2,))
     for before, new in ((0, 4), (0, 5), (3, 3), (0, 6)):
-        name = f"{new} tokens after {before}, n_ctx = 5"
-        yield Seen(
-            f"cache.length after the ValueError for {name}", partial(overflow, m, before, new)
-        )
+        name = f"cache.length after the ValueError for {new} tokens after {before}, n_ctx = 5"
+        yield Seen(name, partial(overflow, m, before, new))
 
 
 def overflow(m, before, new):
@@ -108,16 +106,51 @@ def overflow(m, before, new):
 
 
 def see_cut(m, seed):
-    for name, *actions in (
-        ("tokens", IDS[:4], ("cut", 2), IDS[4:5]),
-        ("kept tokens", IDS[:4], ("cut", 4), IDS[4:5]),
-        ("more tokens", IDS[:6], ("cut", 3), IDS[6:8], IDS[:1], ("cut", 7), IDS[1:2]),
-        ("other tokens", IDS[:6], ("cut", 0), IDS[:2]),
-    ):
-        yield from play_texts(m, name, *actions)
+    yield from play_texts(m, "tokens", IDS[:4], ("cut", 2), IDS[4:5])
+    yield from play_texts(m, "kept tokens", IDS[:4], ("cut", 4), IDS[4:5])
+    more = IDS[:6], ("cut", 3), IDS[6:8], IDS[:1], ("cut", 7), IDS[1:2]
+    yield from play_texts(m, "more tokens", *more)
+    yield from play_texts(m, "other tokens", IDS[:6], ("cut", 0), IDS[:2])
+    two = np.array([IDS[:3], IDS[2:5]])
+    yield from play_texts(m, "tokens of two texts", two, ("cut", 2), two[:, :2], batch=(2,))
 
 
-COUNTED_WRONG = mistakes(r"""
+def see_select(m, seed):
+    first, one = [IDS[:3], IDS[2:5], IDS[4:7]], [[1], [2], [3]]
+    actions = first, ("select", [1, 0, 0]), one, ("select", [2, 0]), one[:2]
+    yield from play_texts(m, "three texts", *actions, batch=(3,))
+
+
+def see_rows(m, seed):
+    actions = (
+        [IDS[:5], IDS[2:7], IDS[3:8]],
+        ("cut", np.array([3, 4, 2])),
+        [[7], [8], [9]],
+        [[1], [2], [3]],
+        [[4, 4], [5, 6], [6, 0]],
+        ("cut", np.array([1, 9, 3])),
+        [[7], [8], [9]],
+    )
+    yield from play(m, reference.GPT2(parameters(), 3), m.Rows(3, 3, 3, 16, 4), "tokens", *actions)
+
+
+def see_prefill(m, seed):
+    gpt2, cache, shapes = reference.GPT2(parameters(), 3), m.Rows(3, 3, 3, 16, 4), []
+
+    def model(ids, cache=None, last=None):
+        shapes.append(list(np.shape(ids)))
+        return gpt2(ids, cache, last)
+
+    prompts, last = [IDS[:2], IDS[2:7], IDS[4:7]], np.array([[7], [8], [9]])
+    found = partial(m.prefill, model, prompts, cache)
+    yield Seen("prefill of prompts of 2, 5 and 3 tokens", found, "n_rows, n_vocab")
+    yield Seen("the lengths after prefill", np.array(cache.lengths), "n_rows")
+    yield Seen("the shapes of the passes through the model", shapes)
+    yield Seen("the prompts after the call", prompts)
+    yield Seen("the logits of one more token", lambda: model(last, cache), "n_rows, n_new, n_vocab")
+
+
+WRONG = mistakes(r"""
 [workshop/reference.py Cache.extend Cache.append GPT2.__call__ Rows.extend Rows.append]
 with a length that stays 0
     + n_new  # count them -> + 0
@@ -134,8 +167,6 @@ with the new keys and values in earlier slots: the length does not count the new
 with the length growing in each block instead of once in a pass
     COUNTED_BY == "append" and layer == -> COUNTED_BY == "append" and 0 <=
     # skyzh/tiny-llm, pull request 46: an offset that grew too fast
-""")
-KEYS_WRONG = of("Cache.extend Cache.append GPT2.__call__", COUNTED_WRONG) + mistakes(r"""
 [workshop/reference.py Cache.extend]
 with positions from 0 in each pass, not after the tokens in the cache
     np.arange(old, old + n_new) -> np.arange(n_new)
@@ -183,8 +214,6 @@ with the new tokens counted once more in GPT2.__call__
     => logits = linear(x, self.params.get("lm_head", self.params["wte"]))
         \n        if cache: cache.length += n_new
         \n        return logits
-""")
-CUT_WRONG = mistakes(r"""
 [workshop/reference.py Cache.cut]
 of a cut that does nothing
     if length < self.length: -> if False:
@@ -194,63 +223,14 @@ with one token too few left in the cache
     if length -> length = max(length - 1, 0)\n        if length
 with `length` tokens removed instead of `length` tokens left
     if length -> length = max(self.length - length, 0)\n        if length
+with the axis of the heads cut, which is axis 1 in a batch
+    self.length = length -> self.length = length; self.kv = [[one[:, :length] for one in both] for
+        both in self.kv] if self.kv[0][0].ndim == 4 else self.kv
 with the length cut, but not the keys and values
     self.kv = -> _ =
-""")
-PLACED = "Cache", "self_attention", "GPT2.block", "GPT2.__call__"
-WRITTEN = *PLACED[1:], "Cache.extend", "Cache.append"
-STYLES = (
-    'COUNTED_BY = "extend"',
-    'COUNTED_BY = "append"',
-    'COUNTED_BY = "model"',
-    'COUNTED_BY = "extend"\nJOINS = True',
-    'COUNTED_BY = "append"\nJOINS = True',
-)
-LESSON = '"The loop and its cache": A step of our own.'
-KEYS = [
-    Part(PLACED, observe, KEYS_WRONG, LESSON, STYLES, WRITTEN, title=title)
-    for observe, title in ((see_one, "One new token at a time"), (see_several, "Several tokens"))
-]
-CUT = Part(
-    PLACED,
-    see_cut,
-    CUT_WRONG,
-    '"The loop and its cache": Cutting a cache back.',
-    styles=STYLES,
-    needs=(*WRITTEN, "Cache.cut"),
-)
-
-
-def see_select(m, seed):
-    first, one = [IDS[:3], IDS[2:5], IDS[4:7]], [[1], [2], [3]]
-    actions = first, ("select", [1, 0, 0]), one, ("select", [2, 0]), one[:2]
-    yield from play_texts(m, "three texts", *actions, batch=(3,))
-
-
-SELECT_WRONG = mistakes(r"""
 [workshop/reference.py Cache.select]
 with the rows in order, whatever rows are
     one[rows] -> one[[min(i, len(one) - 1) for i in range(len(rows))]]
-""")
-SELECT = Part(
-    PLACED, see_select, SELECT_WRONG, '"Search": Try them all.', STYLES, (*WRITTEN, "Cache.select")
-)
-
-
-def see_rows(m, seed):
-    actions = (
-        [IDS[:5], IDS[2:7], IDS[3:8]],
-        ("cut", np.array([3, 4, 2])),
-        [[7], [8], [9]],
-        [[1], [2], [3]],
-        [[4, 4], [5, 6], [6, 0]],
-        ("cut", np.array([1, 9, 3])),
-        [[7], [8], [9]],
-    )
-    yield from play(m, GPT2(parameters(), 3), m.Rows(3, 3, 3, 16, 4), "tokens", *actions)
-
-
-ROWS_WRONG = of("Rows.extend Rows.append", COUNTED_WRONG) + mistakes(r"""
 [workshop/reference.py Rows.extend]
 with the positions of the longest row for all rows
     old + np.arange(n_new) -> 0 * old + old.max() + np.arange(n_new)
@@ -272,47 +252,6 @@ with all rows cut to the smallest of the lengths
     (self.lengths, lengths) -> (self.lengths, min(lengths))
 with lengths[i] tokens removed instead of left
     np.minimum(self.lengths, lengths) -> np.maximum(self.lengths - lengths, 0)
-""")
-ROWS = Part(
-    ("Rows",),
-    see_rows,
-    ROWS_WRONG,
-    '"Serving": A row for each reader.',
-    styles=(
-        'COUNTED_BY = "extend"',
-        'COUNTED_BY = "append"',
-        'COUNTED_BY = "extend"\nCLEARS = True',
-        'COUNTED_BY = "append"\nCLEARS = True',
-    ),
-    needs=("Rows.extend", "Rows.append", "Rows.cut"),
-)
-
-
-class BatchModel:
-    """A model that records the shape of the ids in each pass. Call it with a Rows as cache."""
-
-    def __init__(self):
-        self.model, self.shapes, self.n_vocab = GPT2(parameters(), 3), [], 11
-
-    def __call__(self, ids, cache=None, last=None):
-        self.shapes.append(list(np.shape(ids)))
-        if len(self.shapes) > 50:
-            raise RuntimeError("50 passes through the model, and prefill has not ended")
-        return self.model(ids, cache, last)
-
-
-def see_prefill(m, seed):
-    model, cache = BatchModel(), m.Rows(3, 3, 3, 16, 4)
-    prompts, last = [IDS[:2], IDS[2:7], IDS[4:7]], np.array([[7], [8], [9]])
-    found = partial(m.prefill, model, prompts, cache)
-    yield Seen("prefill of prompts of 2, 5 and 3 tokens", found, "n_rows, n_vocab")
-    yield Seen("the lengths after prefill", np.array(cache.lengths), "n_rows")
-    yield Seen("the shapes of the passes through the model", model.shapes)
-    yield Seen("the prompts after the call", prompts)
-    yield Seen("the logits of one more token", lambda: model(last, cache), "n_rows, n_new, n_vocab")
-
-
-PREFILL_WRONG = mistakes(r"""
 [workshop/reference.py prefill]
 with the logits of the last column, which belong to the padding in shorter rows
     => return logits[:, -1]
@@ -324,6 +263,36 @@ with shorter rows padded at the beginning
 of a prefill that pads the lists in prompts
     return logits -> prompts[:] = ids.tolist(); return logits
 """)
-PREFILL = Part(
-    ("prefill",), see_prefill, PREFILL_WRONG, '"Serving": Static batches: which text has which row.'
+PLACED = "Cache", "self_attention", "GPT2.block", "GPT2.__call__"
+WRITTEN = *PLACED[1:], "Cache.extend", "Cache.append"
+COUNTED = 'COUNTED_BY = "extend"', 'COUNTED_BY = "append"'
+STYLES = *COUNTED, 'COUNTED_BY = "model"', *(f"{style}\nJOINS = True" for style in COUNTED)
+
+
+def part(observe, functions, lesson, *needs, title=""):
+    wrong = of(functions, WRONG)
+    return Part(PLACED, observe, wrong, lesson, STYLES, (*WRITTEN, *needs), title=title)
+
+
+OWN_STEP, OWN = '"The loop and its cache": A step of our own.', " ".join(WRITTEN)
+ONE = part(see_one, OWN, OWN_STEP, title="One new token at a time")
+SEVERAL = part(see_several, OWN, OWN_STEP, title="Several tokens")
+CUT = part(see_cut, "Cache.cut", '"The loop and its cache": Cutting a cache back.', "Cache.cut")
+KEYS = ONE, SEVERAL, CUT
+SELECT = part(see_select, "Cache.select", '"Search": Try them all.', "Cache.select")
+ROWS = (
+    Part(
+        ("Rows",),
+        see_rows,
+        of("Rows.extend Rows.append Rows.cut", WRONG),
+        '"Serving": A row for each reader.',
+        (*COUNTED, *(f"{style}\nCLEARS = True" for style in COUNTED)),
+        needs=("Rows.extend", "Rows.append", "Rows.cut"),
+    ),
+    Part(
+        ("prefill",),
+        see_prefill,
+        of("prefill", WRONG),
+        '"Serving": Static batches: which text has which row.',
+    ),
 )

@@ -4,9 +4,7 @@ from functools import partial
 
 from workshop.compare import Seen
 from workshop.engine import Part
-from workshop.mistakes import mistakes
-
-BY_HAND = '"Tokens": Pairs: merge by hand.'
+from workshop.mistakes import mistakes, of
 
 
 def see_merge(m, seed):
@@ -27,26 +25,6 @@ def see_merge(m, seed):
         yield Seen(f"merge({text!r}, {pair!r})", lambda found=found: list(found()))
         yield Seen(f"the symbols after merge({text!r}, {pair!r})", symbols)
 
-
-MERGE_WRONG = mistakes(r"""
-[workshop/reference.py merge]
-with only the first pair merged
-    == tuple(pair): -> == tuple(pair) and pair[0] + pair[1] not in merged:
-with a symbol used in two pairs
-    skip = True -> pass
-with pairs compared by their merged text: the pair a bc is not ab c
-    tuple(symbols[i : i + 2]) == tuple(pair)
-    -> len(symbols[i : i + 2]) == 2 and symbols[i] + symbols[i + 1] == pair[0] + pair[1]
-of a merge that reads past the last symbol
-    tuple(symbols[i : i + 2]) == tuple(pair) -> (symbols[i], symbols[i + 1]) == tuple(pair)
-with pairs searched from right to left
-    merged, skip = [], False -> merged, skip, symbols = [], False, symbols[::-1]
-    tuple(pair) -> tuple(pair)[::-1]
-    return merged -> return merged[::-1]
-of a merge that changes its argument
-    => symbols[:] = merged; return merged
-""")
-MERGE = Part(("merge",), see_merge, MERGE_WRONG, BY_HAND)
 
 # In many of the WORDS, two pairs that could be merged share a symbol.
 MERGES = [
@@ -73,7 +51,23 @@ def see_encode(m, seed):
     yield Seen("encode('abc') where merges are ab+c, a+b", found)
 
 
-ENCODE_WRONG = mistakes(r"""
+WRONG = mistakes(r"""
+[workshop/reference.py merge]
+with only the first pair merged
+    == tuple(pair): -> == tuple(pair) and pair[0] + pair[1] not in merged:
+with a symbol used in two pairs
+    skip = True -> pass
+with pairs compared by their merged text: the pair a bc is not ab c
+    tuple(symbols[i : i + 2]) == tuple(pair)
+    -> len(symbols[i : i + 2]) == 2 and symbols[i] + symbols[i + 1] == pair[0] + pair[1]
+of a merge that reads past the last symbol
+    tuple(symbols[i : i + 2]) == tuple(pair) -> (symbols[i], symbols[i + 1]) == tuple(pair)
+with pairs searched from right to left
+    merged, skip = [], False -> merged, skip, symbols = [], False, symbols[::-1]
+    tuple(pair) -> tuple(pair)[::-1]
+    return merged -> return merged[::-1]
+of a merge that changes its argument
+    => symbols[:] = merged; return merged
 [workshop/reference.py encode]
 with characters instead of bytes: a letter such as é is two bytes
     [bytes([byte]) for byte in word.encode("utf-8")] -> [char.encode() for char in word]
@@ -92,4 +86,8 @@ of bytes as numbers: make each a bytes object with bytes([byte])
 of symbols of type str: begin with word.encode("utf-8")
     [bytes([byte]) for byte in word.encode("utf-8")] -> list(word)
 """)
-ENCODE = Part(("encode",), see_encode, ENCODE_WRONG, BY_HAND)
+BY_HAND = '"Tokens": Pairs: merge by hand.'
+PAIRS = (
+    Part(("merge",), see_merge, of("merge", WRONG), BY_HAND),
+    Part(("encode",), see_encode, of("encode", WRONG), BY_HAND),
+)

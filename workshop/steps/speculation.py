@@ -1,4 +1,4 @@
-"""Steps 14 and 15: the acceptance rule, and the speculative loop with its two caches."""
+"""Steps 14 to 16: the acceptance rule, the speculative loop with its two caches, beam search."""
 
 import itertools
 from functools import partial
@@ -10,7 +10,7 @@ from generate import Sequence
 from samplers import Sampler, draw
 from workshop.compare import Seen
 from workshop.engine import Part
-from workshop.mistakes import mistakes
+from workshop.mistakes import mistakes, of
 from workshop.steps.inputs import WatchedModel
 from workshop.steps.loops import CHOICE, PROMPT, run
 
@@ -63,59 +63,6 @@ def see_rule(m, seed):
             yield Seen(f"the tokens of {n} calls with the drafts {drafts}", found, "~")
 
 
-RULE_WRONG = mistakes(r"""
-[speculative.py verify]
-with every draft accepted
-    rng.random() * q[x] >= p[x] -> False
-with q / p instead of p / q
-    rng.random() * q[x] >= p[x] -> rng.random() * p[x] >= q[x]
-with a draft accepted with probability p(x) instead of p(x) / q(x)
-    rng.random() * q[x] >= p[x] -> rng.random() >= p[x]
-with a draft accepted if p(x) >= q(x), without a random number
-    rng.random() * q[x] >= p[x] -> q[x] > p[x]
-with a draw from p after a rejection instead of max(0, p - q)
-    residual(p, q) -> p
-with |p - q| after a rejection instead of max(0, p - q)
-    residual(p, q) -> abs(p - q) / abs(p - q).sum()
-with max(0, p - q) not normalised
-    residual(p, q) -> np.maximum(p - q, 0)
-with no token to replace a rejected draft
-    return [*tokens, draw(residual(p, q), rng)] -> return tokens
-with the later drafts considered after a rejection
-    return [*tokens, draw(residual(p, q), rng)]
-    -> tokens.append(draw(residual(p, q), rng)); continue
-with a rejected draft left out, and the next one considered
-    return [*tokens, draw(residual(p, q), rng)] -> continue
-with a draw from the last p at the end, also after a rejection
-    return [*tokens, draw(residual(p, q), rng)] -> break
-without the token after all accepted drafts
-    => return tokens
-with the token after all drafts drawn from the row before the last
-    logits[-1] -> logits[max(len(drafts) - 1, 0)]
-with only ids given to the sampler, which needs the accepted drafts, too
-    ids + tokens -> ids
-with only ids given to the sampler before a draft
-    sampler(logits[len(tokens)], ids + tokens) -> sampler(logits[len(tokens)], ids)
-with only ids given to the sampler for the last token
-    sampler(logits[-1], ids + tokens) -> sampler(logits[-1], ids)
-with all drafts given to the sampler, even those not accepted yet
-    sampler(logits[len(tokens)], ids + tokens) -> sampler(logits[len(tokens)], ids + list(drafts))
-with a softmax of the logits instead of the sampler
-    sampler(logits[len(tokens)], ids + tokens)
-    -> np.exp(logits[len(tokens)]) / np.exp(logits[len(tokens)]).sum()
-    sampler(logits[-1], ids + tokens) -> np.exp(logits[-1]) / np.exp(logits[-1]).sum()
-with one random number for all drafts
-    tokens: Ids = [] -> tokens: Ids = []; u = rng.random()
-    rng.random() * q[x] -> u * q[x]
-with a new rng, always with the same seed
-    tokens: Ids = [] -> tokens: Ids = []; rng = np.random.default_rng(0)
-of a verify that appends to ids
-    tokens.append(x) -> tokens.append(x); ids.append(x)
-    ids + tokens -> ids
-""")
-RULE = Part(("verify",), see_rule, RULE_WRONG, '"Speculation": The rule for samples.')
-
-
 def best(ids, n):
     """Return the n drafts that a right drafter proposes."""
     ids = list(ids)
@@ -124,7 +71,7 @@ def best(ids, n):
     return ids[len(ids) - n :]
 
 
-def see_drafts(m, seed):
+def see_drafts(m):
     model, text = WatchedModel(), list(PROMPT)
     drafter, found = m.DraftModel(model, CHOICE, 3), [[], []]
 
@@ -149,7 +96,6 @@ def see_drafts(m, seed):
     ids = [*ids, *best(ids, 2), 4]
     yield Seen("two drafts after all were accepted", partial(drafts, ids, 2))
     yield Seen("tokens run through it in all", model.n_rows, "<=4")
-    yield Seen("passes through it in all", len(model.passes), "<=5")
     yield Seen("no drafts", lambda: drafts(ids, 0))
     other = [*PROMPT[:2], 6, 6, 0, 6, 2, 2, 0, 0, 1]
     name = "two drafts after a different text with the same beginning"
@@ -157,12 +103,13 @@ def see_drafts(m, seed):
     yield Seen("drafts for the same ids again", lambda: drafts(other, 2))
 
 
-def see_chance(m, seed):
-    def propose(ids, n, seed, model):
-        return m.DraftModel(model, Sampler(), seed).propose(ids, n)
+def see_draft_model(m, seed):
+    yield from see_drafts(m)
 
-    twins = [partial(propose, [0, 1], 9, 5, WatchedModel()) for _ in range(2)]
-    yield Seen("the same seed gives the same drafts", lambda: twins[0]()[0] == twins[1]()[0])
+    def draw_nine():
+        return m.DraftModel(WatchedModel(), Sampler(), 5).propose([0, 1], 9)[0]
+
+    yield Seen("the same seed gives the same drafts", lambda: draw_nine() == draw_nine())
     model, equal, last = WatchedModel(n_vocab=3), [], []
 
     def texts():
@@ -176,52 +123,6 @@ def see_chance(m, seed):
     yield Seen("drafts of 300 seeds: two, and one more in a second call", lambda: [*texts()], "~")
     yield Seen("distributions of the last drafts", lambda: np.array(last[:1]), "n, n_vocab")
     yield Seen("the first draft is the token that the text's rng would draw", equal, "~")
-
-
-def see_draft_model(m, seed):
-    yield from see_drafts(m, seed)
-    yield from see_chance(m, seed)
-
-
-DRAFT_MODEL_WRONG = mistakes(r"""
-[workshop/reference.py DraftModel]
-with the text's seed for the drafts, which then depend on the text's draws
-    np.random.default_rng([seed, 1]) -> np.random.default_rng(seed)
-with an rng without a seed, so that the same text has different drafts each time
-    np.random.default_rng([seed, 1]) -> np.random.default_rng()
-without the cut, so that rejected drafts stay in the cache
-    self.cache.cut(kept) -> kept = self.cache.length
-with a cache that may contain all of ids, but the model must run on the last
-        token, because its logits are needed
-    ids[:-1])] -> ids)]
-with the cache cut to the new text's length, but it may contain other tokens
-    self.cache.cut(kept) -> kept = min(self.cache.length, len(ids) - 1); self.cache.cut(kept)
-with the cache emptied in each call
-    self.cache.cut(kept) -> kept = 0; self.cache.cut(0)
-with the drafts of the last call forgotten, so that accepted drafts run again
-    self.seen = (ids + drafts) -> self.seen = list(ids)
-of a propose that runs its last draft, whose logits nobody needs
-    self.seen = (ids -> self.model(np.array(drafts[-1:] or [0]), self.cache)
-        \n        self.seen = (ids
-with only the last token run through the model
-    new = ids[kept:] -> new = ids[-1:]
-with the most probable draft instead of a draw from q
-    draw(q, self.rng) -> int(np.argmax(q))
-with a q that is certain of the draft, although the draft was drawn
-    qs.append(q) -> qs.append(np.eye(len(q), dtype=q.dtype)[drafts[-1]])
-with a softmax of the logits instead of the sampler
-    self.sampler(logits, ids + drafts) -> np.exp(logits) / np.exp(logits).sum()
-with drafts that the model does not read: each follows only ids
-    new = drafts[-1:] -> new = ids[-1:]; self.cache.cut(len(ids) - 1)
-""")
-DRAFTS = "DraftModel.__init__", "DraftModel.propose"
-DRAFT_MODEL = Part(
-    ("DraftModel",),
-    see_draft_model,
-    DRAFT_MODEL_WRONG,
-    '"Speculation": The whole loop, step by step.',
-    needs=DRAFTS,
-)
 
 
 GOOD = True, True, False, True, True, True, True, False
@@ -287,7 +188,116 @@ def see_speculative(m, seed):
         yield Seen(name, lambda n=n: [text(i) for i in range(n)], "~")
 
 
-SPECULATIVE_WRONG = mistakes(r"""
+def form(found):
+    """Replace each list of ids and each number in a result with a description of its type."""
+    if isinstance(found, list | tuple) and not isinstance([*found, None][0], int | np.integer):
+        return [form(part) for part in found]
+    return "a list of ids" if isinstance(found, list) else "a number"
+
+
+def see_texts(m, name, n, width, stop_ids=(), seed=2, **more):
+    model = WatchedModel(n_vocab=5, stop_ids=stop_ids, seed=seed, scale=1.2, most=60)
+    prompt = [3, 1, 4]
+    try:
+        found = m.beam_search(model, prompt, n, width, **more)
+        yield Seen(f"the result {name}", form(found))
+    except Exception as error:
+        yield Seen(f"the result {name}", error)
+        yield Seen(f"the texts in the cache {name}", model.cache and model.cache.rows, "?")
+        return
+    if not all(len(text) == 3 and np.ndim(text[0]) == 1 for text in found):
+        return
+    yield Seen(f"the texts in the cache {name}", model.cache.rows, "?")
+    yield Seen(f"the texts {name}", [[int(id) for id in ids] for ids, _, _ in found])
+    for label, i in ("log P", 1), ("scores", 2):
+        scores = np.array([float(text[i]) for text in found], np.float32)
+        yield Seen(f"their {label} {name}", scores, "text")
+    yield Seen(f"the prompt after the call {name}", prompt)
+    yield Seen(f"tokens run through the model {name}", model.n_rows, "<=")
+    yield Seen(f"passes through the model {name}", len(model.passes), "<=")
+
+
+def see_beam(m, seed):
+    yield from see_texts(m, "with width 3", 4, 3)
+    yield from see_texts(m, "with width 1", 4, 1)
+    yield from see_texts(m, "with a stop id", 5, 3, (2,))
+    yield from see_texts(m, "with two stop ids", 6, 4, (0, 2))
+    yield from see_texts(m, "with width 4 and a stop id", 6, 4, (1,), seed=1)
+    yield from see_texts(m, "with length_penalty=2", 6, 4, (1,), length_penalty=2.0)
+    yield from see_texts(m, "with length_penalty=0", 6, 4, (1,), length_penalty=0.0)
+    yield from see_texts(m, "with width 2, length_penalty=0", 3, 2, (2,), length_penalty=0.0)
+    yield from see_texts(m, "with a stop id among the best", 4, 2, (2,), seed=1)
+    yield from see_texts(m, "with n=1", 1, 3)
+
+
+WRONG = mistakes(r"""
+[speculative.py verify]
+with every draft accepted
+    rng.random() * q[x] >= p[x] -> False
+with q / p instead of p / q
+    rng.random() * q[x] >= p[x] -> rng.random() * p[x] >= q[x]
+with a draft accepted with probability p(x) instead of p(x) / q(x)
+    rng.random() * q[x] >= p[x] -> rng.random() >= p[x]
+with a draft accepted if p(x) >= q(x), without a random number
+    rng.random() * q[x] >= p[x] -> q[x] > p[x]
+with a draw from p after a rejection instead of max(0, p - q)
+    residual(p, q) -> p
+with |p - q| after a rejection instead of max(0, p - q)
+    residual(p, q) -> abs(p - q) / abs(p - q).sum()
+with max(0, p - q) not normalised
+    residual(p, q) -> np.maximum(p - q, 0)
+with no token to replace a rejected draft
+    return [*tokens, draw(residual(p, q), rng)] -> return tokens
+with the later drafts considered after a rejection
+    return [*tokens, draw(residual(p, q), rng)]
+    -> tokens.append(draw(residual(p, q), rng)); continue
+with a rejected draft left out, and the next one considered
+    return [*tokens, draw(residual(p, q), rng)] -> continue
+with a draw from the last p at the end, also after a rejection
+    return [*tokens, draw(residual(p, q), rng)] -> break
+without the token after all accepted drafts
+    => return tokens
+with the token after all drafts drawn from the row before the last
+    logits[-1] -> logits[max(len(drafts) - 1, 0)]
+with only ids given to the sampler, which needs the accepted drafts, too
+    ids + tokens -> ids
+with only ids given to the sampler before a draft
+    sampler(logits[len(tokens)], ids + tokens) -> sampler(logits[len(tokens)], ids)
+with only ids given to the sampler for the last token
+    sampler(logits[-1], ids + tokens) -> sampler(logits[-1], ids)
+with one random number for all drafts
+    tokens: Ids = [] -> tokens: Ids = []; u = rng.random()
+    rng.random() * q[x] -> u * q[x]
+with a new rng, always with the same seed
+    tokens: Ids = [] -> tokens: Ids = []; rng = np.random.default_rng(0)
+of a verify that appends to ids
+    tokens.append(x) -> tokens.append(x); ids.append(x)
+    ids + tokens -> ids
+[workshop/reference.py DraftModel]
+with the text's seed for the drafts, which then depend on the text's draws
+    np.random.default_rng([seed, 1]) -> np.random.default_rng(seed)
+with an rng without a seed, so that the same text has different drafts each time
+    np.random.default_rng([seed, 1]) -> np.random.default_rng()
+without the cut, so that rejected drafts stay in the cache
+    self.cache.cut(kept) -> kept = self.cache.length
+with a cache that may contain all of ids, but the model must run on the last
+        token, because its logits are needed
+    ids[:-1])] -> ids)]
+with the cache cut to the new text's length, but it may contain other tokens
+    self.cache.cut(kept) -> kept = min(self.cache.length, len(ids) - 1); self.cache.cut(kept)
+with the cache emptied in each call
+    self.cache.cut(kept) -> kept = 0; self.cache.cut(0)
+with the drafts of the last call forgotten, so that accepted drafts run again
+    self.seen = (ids + drafts) -> self.seen = list(ids)
+of a propose that runs its last draft, whose logits nobody needs
+    self.seen = (ids -> self.model(np.array(drafts[-1:] or [0]), self.cache)
+        \n        self.seen = (ids
+with the most probable draft instead of a draw from q
+    draw(q, self.rng) -> int(np.argmax(q))
+with a softmax of the logits instead of the sampler
+    self.sampler(logits, ids + drafts) -> np.exp(logits) / np.exp(logits).sum()
+with drafts that the model does not read: each follows only ids
+    new = drafts[-1:] -> new = ids[-1:]; self.cache.cut(len(ids) - 1)
 [workshop/reference.py speculative]
 without the cut, so that rejected drafts stay in the cache
     => pass
@@ -321,10 +331,56 @@ with the drafts at the end of ids given to verify
     verify(logits, ids, -> verify(logits, ids + drafts,
 with a new rng for verify, always with the same seed
     sequence.rng) -> np.random.default_rng(0))
+[workshop/reference.py beam_search]
+with only the log probability of the last token
+    log_softmax(logits) + np.array([[log_p] for _, log_p in beams]) -> log_softmax(logits)
+with probabilities summed instead of their logarithms
+    log_softmax(logits) + -> np.exp(log_softmax(logits)) +
+with `width` equal beams at the beginning, so that the
+        first step keeps the same token `width` times
+    cache, beams, finished = model.new_cache(1), [([], 0.0)], []
+    -> cache, beams, finished = model.new_cache(width), [([], 0.0)] * width, []
+    new = np.array([prompt]) -> new = np.array([prompt] * width)
+without cache.select: the rows of the cache do not belong to the beams
+    cache.select(parents) -> pass
+    # huggingface/transformers, issue 46612: for caches of another name
+with the score instead of log P as the beginning of the next sum
+    kept.append((ids, log_p)) -> kept.append((ids, log_p / len(ids) ** length_penalty))
+with only the best `width` tokens of each beam as candidates
+    best = -> worst = -np.sort(-totals)[:, :width][:, -1:]; best =
+    -totals, axis=None, kind="stable")
+    -> np.where(totals < worst, np.inf, -totals), axis=None, kind="stable")[: width * len(beams)]
+of a search that ends with the first finished text
+    if not kept: -> if not kept or finished:
+of a search that ends as soon as `width` texts are finished
+    if not kept: -> if not kept or len(finished) >= width:
+with all candidates that end finished, even those beyond the best `width`
+    if place < width: -> if True:
+with fewer beams after a text is finished: finished candidates take the place of beams
+    elif len(kept) < width: -> elif place < width:
+with finished texts kept among the beams
+    elif len(kept) < width: -> if len(kept) < width and step < n - 1:
+with the prompt's tokens counted in the length
+    log_p / len(ids) -> log_p / (len(prompt) + len(ids))
+    # huggingface/transformers, issue 26624
+with the finished texts ranked by log P instead of score
+    -text[2] -> -text[1]
+with the worst text first
+    -text[2] -> text[2]
+with the prompt in the texts
+    finished.append((ids, -> finished.append(([*prompt, *ids],
 """)
-SPECULATIVE = Part(
-    ("speculative",),
-    see_speculative,
-    SPECULATIVE_WRONG,
-    '"Speculation": The whole loop, step by step.',
+WHOLE_LOOP = '"Speculation": The whole loop, step by step.'
+
+
+def part(name, observe, functions, lesson, needs=()):
+    return Part((name,), observe, of(functions, WRONG), lesson, needs=needs)
+
+
+RULE = part("verify", see_rule, "verify", '"Speculation": The rule for samples.')
+DRAFTS = "DraftModel.__init__", "DraftModel.propose"
+SPECULATION = (
+    part("DraftModel", see_draft_model, "DraftModel", WHOLE_LOOP, DRAFTS),
+    part("speculative", see_speculative, "speculative", WHOLE_LOOP),
 )
+BEAM = part("beam_search", see_beam, "beam_search", '"Search": Try them all.')

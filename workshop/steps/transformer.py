@@ -1,4 +1,4 @@
-"""Steps 3 to 7: attention, the mask, heads, the block and the model."""
+"""Steps 1 to 7: from softmax to the model."""
 
 import contextlib
 from functools import partial
@@ -10,13 +10,52 @@ from workshop.engine import Part
 from workshop.mistakes import mistakes, of
 from workshop.steps.inputs import block, heard, numbers, parameters, tiny
 
-ONE_BLOCK = '"The forward pass": One block, line by line.'
-
-HIDDEN = np.float32(-1e10)
-
 
 def hidden(n):  # -> a causal mask [n, n]
-    return np.where(np.tri(n) > 0, np.float32(0), HIDDEN)
+    return np.where(np.tri(n) > 0, np.float32(0), np.float32(-1e10))
+
+
+def see_softmax(m, seed):
+    x = 3 * numbers(3, 4)
+    yield Seen("softmax of a row", lambda: m.softmax(x[0]), "n")
+    yield Seen("softmax of three rows", lambda: m.softmax(x), "row, n")
+    yield Seen("the argument of softmax after the call", x, "row, n")
+    yield Seen("softmax with more axes", lambda: m.softmax(3 * numbers(2, 3, 4)), "batch, row, n")
+    large = x[:2] + np.array([[1000], [-1000]], np.float32)
+    yield Seen("softmax of rows near 1000 and near -1000", lambda: m.softmax(large), "row, n")
+    large = np.array([1000, 0, 1, 2], np.float32)
+    yield Seen("softmax of 1000, 0, 1, 2", lambda: m.softmax(large), "n")
+
+
+def see_layer_norm(m, seed):
+    x, more = 2 * numbers(4, 6) + 3, 2 * numbers(2, 4, 6) + 3
+    g, b = numbers(6, seed=1), numbers(6, seed=2)
+    x[0] *= 1e-3  # so small that eps matters
+    yield Seen("layer_norm of a row", lambda: m.layer_norm(x[1], g, b), "n_embd")
+    tiny = "layer_norm of rows, the first one tiny"
+    yield Seen(tiny, lambda: m.layer_norm(x, g, b), "row, n_embd")
+    yield Seen("the argument of layer_norm after the call", x, "row, n_embd")
+    yield Seen("layer_norm with eps=0.5", lambda: m.layer_norm(x, g=g, b=b, eps=0.5), "row, n_embd")
+    flat = np.full((1, 6), 7, np.float32)
+    yield Seen("layer_norm of equal numbers", lambda: m.layer_norm(flat, g, b), "row, n_embd")
+    yield Seen("layer_norm with more axes", lambda: m.layer_norm(more, g, b), "batch, row, n_embd")
+
+
+def see_gelu(m, seed):
+    x = np.linspace(-4, 4, 12, dtype=np.float32).reshape(3, 4)
+    yield Seen("gelu of numbers from -4 to 4", lambda: m.gelu(x), "row, n")
+    yield Seen("the argument of gelu after the call", x, "row, n")
+    yield Seen("gelu with more axes", lambda: m.gelu(numbers(2, 3, 4)), "batch, row, n")
+
+
+def see_linear(m, seed):
+    x, w, b = numbers(2, 3), numbers(4, 3), numbers(4)
+    yield Seen("linear of two rows", lambda: m.linear(x, w=w, b=b), "row, n_out")
+    yield Seen("linear without b", lambda: m.linear(x, w), "row, n_out")
+    more, square = numbers(5, 2, 3), numbers(3, 3)
+    yield Seen("linear with more axes", lambda: m.linear(more, w, b), "batch, row, n_out")
+    yield Seen("linear from 3 to 3 numbers", lambda: m.linear(x, square, b[:3]), "row, n_out")
+    yield Seen("the argument of linear after the call", x, "row, n_in")
 
 
 def see_attention(m, seed):
@@ -24,7 +63,7 @@ def see_attention(m, seed):
         yield Seen(f"attention {name}", lambda: m.attention(q, k, v, mask), axes)
 
     q, k, v = 2 * numbers(3, 4, seed=1), numbers(5, 4, seed=2), numbers(5, 4, seed=3)
-    some = np.where(numbers(3, 5) > 0.5, HIDDEN, np.float32(0))
+    some = np.where(numbers(3, 5) > 0.5, np.float32(-1e10), np.float32(0))
     yield from see("with no key hidden", q, k, v, np.zeros((3, 5), np.float32))
     yield from see("if all sizes are 4", *numbers(3, 4, 4, 4), hidden(1), "n_head, n_new, d")
     yield from see("with some keys hidden", q, k, v, some)
@@ -34,7 +73,109 @@ def see_attention(m, seed):
     yield from see("of seven texts", *numbers(3, 7, 2, 3, 4), hidden(3), "batch, n_head, n_new, d")
 
 
-ATTENTION_WRONG = mistakes(r"""
+def see_mask(m, seed):
+    for positions in [0, 1, 2], [3, 4], [[2, 3], [4, 5], [0, 1]]:
+        axes = "n_rows, " * np.ndim(positions[0]) + "heads, n_new, n_all"
+        yield Seen(f"causal_mask({positions})", partial(m.causal_mask, np.array(positions)), axes)
+
+
+def see_split(m, seed):
+    for *shape, n_head in (4, 6, 2), (5, 4, 6, 3), (3, 9, 3), (3, 4, 1):
+        name = f"split_heads({shape}, {n_head})"
+        axes = "batch, " * (len(shape) - 2) + "n_head, n, d_head"
+        yield Seen(name, partial(m.split_heads, numbers(*shape), n_head), axes)
+
+
+def see_merge(m, seed):
+    for shape in (2, 4, 3), (5, 2, 4, 3), (3, 3, 3):
+        axes = "batch, " * (len(shape) - 3) + "n, n_embd"
+        yield Seen(f"merge_heads({[*shape]})", partial(m.merge_heads, numbers(*shape)), axes)
+
+
+WITHOUT_CACHE = {"mask": hidden(5)[None], "cache": None, "layer": 0}
+
+
+def see_self_attention(m, seed):
+    def see(name, x, n_head, axes="n_new, n_embd"):
+        call = {**block(12, 1)["attn"], **WITHOUT_CACHE}
+        yield Seen(name, lambda: m.self_attention(x, n_head=n_head, **call), axes)
+
+    x = numbers(5, 12)
+    yield from see("self_attention", x, 3)
+    yield Seen("the x of self_attention after the call", x, "n_new, n_embd")
+    yield from see("self_attention of two texts", numbers(2, 5, 12), 3, "batch, n_new, n_embd")
+    yield from see("self_attention, one head", x, 1)
+
+
+def see_feed_forward(m, seed):
+    def see(name, x, activation, axes="n_new, n_embd"):
+        mlp = block(6, 1)["mlp"]
+        yield Seen(name, lambda: m.feed_forward(x, **mlp, activation=activation), axes)
+
+    x = numbers(4, 6)
+    yield from see("feed_forward", x, m.gelu)
+    yield from see("feed_forward with tanh as the activation", x, np.tanh)
+    yield Seen("the x of feed_forward after the call", x, "n_new, n_embd")
+    more = numbers(3, 4, 6)
+    yield from see("feed_forward of three texts", more, m.gelu, "batch, n_new, n_embd")
+
+
+def see_block(m, seed):
+    x, call = numbers(5, 12, seed=3), {**block(12, 1), **WITHOUT_CACHE}
+    model = m.GPT2(parameters(), 3, activation=np.tanh, eps=0.1)
+    yield Seen("block", lambda: model.block(x, **call), "n_new, n_embd")
+    yield Seen("the x of block after the call", x, "n_new, n_embd")
+
+
+def see_model(m, seed):
+    model, tied = m.GPT2(parameters(), 3, activation=np.tanh, eps=0.1), tiny(m, tied=True)
+    ids = [3, 1, 4, 1, 5, 9, 2]
+    three = np.array([ids[:5], ids[2:], ids[1:6]])
+    yield Seen("model(ids)", lambda: model(ids), "n_new, n_vocab")
+    yield Seen("model(ids, last=2)", lambda: model(ids, last=2), "n_new, n_vocab")
+    for n, name in (1, "one text in a batch"), (3, "three texts"):
+        label, found = f"model(ids, last=2) of {name}", partial(model, three[:n], last=2)
+        yield Seen(label, found, "batch, n_new, n_vocab")
+    heads = [0]
+    with heard(m, "linear", lambda rows, x, w, b=0: heads.append((len(w) == 11) * len(rows))):
+        with contextlib.suppress(Exception):  # the same error as above
+            model(ids, last=1)
+    yield Seen("rows of logits that model(ids, last=1) computes", max(heads), "<=")
+    yield Seen("model(ids) without lm_head", lambda: tied(ids), "n_new, n_vocab")
+
+
+WRONG = mistakes(r"""
+[gpt2.py softmax]
+of a softmax that changes its argument, because it subtracts the maximum in place
+    e = np.exp(x - x.max(-1, keepdims=True)) -> x -= x.max(-1, keepdims=True); e = np.exp(x)
+[gpt2.py layer_norm]
+with the mean subtracted in the variance, but not from x itself
+    return x / -> return (x + whole) /
+    x = x - x.mean -> whole = x.mean(-1, keepdims=True); x = x - x.mean
+with eps added to the standard deviation instead of the variance
+    keepdims=True) + eps) -> keepdims=True)) + eps)
+    x / np.sqrt -> x / (np.sqrt
+with the sum of squares divided by n - 1 instead of n (ddof=1)
+    (x * x).mean(-1, keepdims=True) -> x.std(-1, keepdims=True, ddof=1) ** 2
+with the mean and variance over the first axis instead of the last
+    .mean(-1 -> .mean(0
+with one mean and variance for the whole array
+    .mean(-1, keepdims=True) -> .mean()
+with b added before the product with g
+    x / -> (x /
+    * g + b -> + b) * g
+[gpt2.py gelu]
+of the exact gelu with erf, but GPT-2 uses the formula with tanh
+    => return 0.5 * x * (1 + np.vectorize(math.erf)(x / math.sqrt(2)).astype(x.dtype))
+of x * sigmoid(1.702 x), a different approximation
+    => return x / (1 + np.exp(-1.702 * x))
+of x * sigmoid(x)
+    => return x / (1 + np.exp(-x))
+of (x + 0.044715 x)^3
+    (x + 0.044715 * x * x * x) -> (x + 0.044715 * x) ** 3
+[gpt2.py linear]
+of x * w, which multiplies number by number
+    x @ w.T -> x * w
 [gpt2.py attention]
 with the mask added after the softmax
     -2) + mask) @ v -> -2)) + mask) @ v
@@ -48,27 +189,11 @@ of a softmax over the queries (axis -2) instead of the keys
     softmax(q / math.sqrt(q.shape[-1]) @ k.swapaxes(-1, -2) + mask)
     -> softmax((q / math.sqrt(q.shape[-1]) @ k.swapaxes(-1, -2) + mask).swapaxes(-1,
         -2)).swapaxes(-1, -2)
-of one softmax over all scores together
-    return softmax(q -> e = np.exp(q
-    + mask) @ v -> + mask); return e / e.sum() @ v
 with the division by sqrt(d) after the softmax
     softmax(q / math.sqrt(q.shape[-1]) -> softmax(q
     + mask) -> + mask) / math.sqrt(q.shape[-1])
-of the weights alone, without the values
-    @ v ->
 of an attention that scales q in place
     return softmax(q / math.sqrt(q.shape[-1]) -> q /= math.sqrt(q.shape[-1]); return softmax(q
-""")
-ATTENTION = Part(("attention",), see_attention, ATTENTION_WRONG, ONE_BLOCK)
-
-
-def see_mask(m, seed):
-    for positions in [0, 1, 2], [3, 4], [[2, 3], [4, 5], [0, 1]]:
-        axes = "n_rows, " * np.ndim(positions[0]) + "heads, n_new, n_all"
-        yield Seen(f"causal_mask({positions})", partial(m.causal_mask, np.array(positions)), axes)
-
-
-MASK_WRONG = mistakes(r"""
 [gpt2.py causal_mask]
 with queries at 0, 1, 2, ..., whatever positions are
     positions[..., None, :, None] -> np.arange(positions.shape[-1])[..., None, :, None]
@@ -86,24 +211,6 @@ without the axis for the heads
     positions[..., None, :, None] -> positions[..., :, None]
 with the axis for the heads before that for the texts
     positions[..., None, :, None] -> positions[None, ..., :, None]
-""")
-MASK = Part(("causal_mask",), see_mask, MASK_WRONG, '"The forward pass": What row $i$ depends on.')
-
-
-def see_split(m, seed):
-    for *shape, n_head in (4, 6, 2), (5, 4, 6, 3), (3, 9, 3), (3, 4, 1):
-        name = f"split_heads({shape}, {n_head})"
-        axes = "batch, " * (len(shape) - 2) + "n_head, n, d_head"
-        yield Seen(name, partial(m.split_heads, numbers(*shape), n_head), axes)
-
-
-def see_merge(m, seed):
-    for shape in (2, 4, 3), (5, 2, 4, 3), (3, 3, 3):
-        axes = "batch, " * (len(shape) - 3) + "n, n_embd"
-        yield Seen(f"merge_heads({[*shape]})", partial(m.merge_heads, numbers(*shape)), axes)
-
-
-HEADS_WRONG = mistakes(r"""
 [gpt2.py split_heads]
 of a reshape to [n_head, n, d_head], which tears rows apart: swap axes
     x.shape[:-1], n_head, x.shape[-1] // n_head).swapaxes(-2, -3)
@@ -118,26 +225,6 @@ with the first axis as that of the heads, but in a batch it is that of the texts
     x = x.swapaxes(-2, -3) -> x = np.moveaxis(x, 0, -2)
 of only a reshape, but the axes of heads and rows must be swapped first
     x = x.swapaxes(-2, -3) -> x = x.reshape(*x.shape[:-3], x.shape[-2], x.shape[-3], x.shape[-1])
-""")
-SPLIT_HEADS = Part(("split_heads",), see_split, of("split_heads", HEADS_WRONG), ONE_BLOCK)
-MERGE_HEADS = Part(("merge_heads",), see_merge, of("merge_heads", HEADS_WRONG), ONE_BLOCK)
-
-CAUSAL = hidden(5)[None]
-
-
-def see_self_attention(m, seed):
-    def see(name, x, n_head, axes="n_new, n_embd"):
-        call = {**block(12, 1)["attn"], "mask": CAUSAL, "cache": None, "layer": 0}
-        yield Seen(name, lambda: m.self_attention(x, n_head=n_head, **call), axes)
-
-    x = numbers(5, 12)
-    yield from see("self_attention", x, 3)
-    yield Seen("the x of self_attention after the call", x, "n_new, n_embd")
-    yield from see("self_attention of two texts", numbers(2, 5, 12), 3, "batch, n_new, n_embd")
-    yield from see("self_attention, one head", x, 1)
-
-
-SELF_ATTENTION_WRONG = mistakes(r"""
 [workshop/reference.py self_attention]
 without the mask
     v, mask) -> v, np.float32(0))
@@ -147,30 +234,9 @@ with each head cut into query, key and value: c_attn gives all queries first
     qkv = np.split(linear(x, **c_attn), 3, axis=-1)
     -> qkv = split_heads(linear(x, **c_attn), n_head)
     q, k, v = (split_heads(part, n_head) for part in qkv) -> q, k, v = np.split(qkv, 3, axis=-1)
-with numbers 0, 3, 6, ... as the query, but c_attn gives all queries first
-    qkv = np.split(linear(x, **c_attn), 3, axis=-1)
-    -> qkv = [linear(x, **c_attn)[..., i::3] for i in range(3)]
 without the biases
     **c_attn -> c_attn["w"]
     **c_proj -> c_proj["w"]
-""")
-SELF_ATTENTION = Part(("self_attention",), see_self_attention, SELF_ATTENTION_WRONG, ONE_BLOCK)
-
-
-def see_feed_forward(m, seed):
-    def see(name, x, activation, axes="n_new, n_embd"):
-        mlp = block(6, 1)["mlp"]
-        yield Seen(name, lambda: m.feed_forward(x, **mlp, activation=activation), axes)
-
-    x = numbers(4, 6)
-    yield from see("feed_forward", x, m.gelu)
-    yield from see("feed_forward with tanh as the activation", x, np.tanh)
-    yield Seen("the x of feed_forward after the call", x, "n_new, n_embd")
-    more = numbers(3, 4, 6)
-    yield from see("feed_forward of three texts", more, m.gelu, "batch, n_new, n_embd")
-
-
-FEED_FORWARD_WRONG = mistakes(r"""
 [gpt2.py feed_forward]
 with the activation after c_proj instead of before
     => return activation(linear(linear(x, **c_fc), **c_proj))
@@ -181,18 +247,6 @@ with gelu, whatever the activation is
 without the biases
     **c_fc -> c_fc["w"]
     **c_proj -> c_proj["w"]
-""")
-FEED_FORWARD = Part(("feed_forward",), see_feed_forward, FEED_FORWARD_WRONG, ONE_BLOCK)
-
-
-def see_block(m, seed):
-    x, call = numbers(5, 12, seed=3), {**block(12, 1), "mask": CAUSAL, "cache": None, "layer": 0}
-    model = m.GPT2(parameters(), 3, activation=np.tanh, eps=0.1)
-    yield Seen("block", lambda: model.block(x, **call), "n_new, n_embd")
-    yield Seen("the x of block after the call", x, "n_new, n_embd")
-
-
-BLOCK_WRONG = mistakes(r"""
 [workshop/reference.py GPT2.block]
 without x added to either result
     x = x + self_attention -> x = self_attention
@@ -221,41 +275,12 @@ with the feed-forward computed from the x before attention
 with the feed-forward added to the x before attention
     x = x + self_attention -> first = x; x = x + self_attention
     return x + -> return first +
-with the feed-forward before attention
-    h = layer_norm(x, **ln_1, eps=self.eps)
-    -> x = x + feed_forward(layer_norm(x, **ln_2, eps=self.eps), **mlp,
-        activation=self.activation); h = layer_norm(x, **ln_1, eps=self.eps)
-    h = layer_norm(x, **ln_2, eps=self.eps) -> return x
 with 1e-5 in the norms instead of the model's eps
     (x, **ln_1, eps=self.eps) -> (x, **ln_1)
     (x, **ln_2, eps=self.eps) -> (x, **ln_2)
 with gelu instead of the model's activation
     activation=self.activation -> activation=gelu
-""")
-BLOCK = Part(("GPT2.block",), see_block, BLOCK_WRONG, ONE_BLOCK)
-
-
-def see_model(m, seed):
-    model, tied = m.GPT2(parameters(), 3, activation=np.tanh, eps=0.1), tiny(m, tied=True)
-    ids = [3, 1, 4, 1, 5, 9, 2]
-    three = np.array([ids[:5], ids[2:], ids[1:6]])
-    yield Seen("model(ids)", lambda: model(ids), "n_new, n_vocab")
-    yield Seen("model(ids, last=2)", lambda: model(ids, last=2), "n_new, n_vocab")
-    for n, name in (1, "one text in a batch"), (3, "three texts"):
-        label, found = f"model(ids, last=2) of {name}", partial(model, three[:n], last=2)
-        yield Seen(label, found, "batch, n_new, n_vocab")
-    heads = [0]
-    with heard(m, "linear", lambda rows, x, w, b=0: heads.append((len(w) == 11) * len(rows))):
-        with contextlib.suppress(Exception):  # the same error as above
-            model(ids, last=1)
-    yield Seen("rows of logits that model(ids, last=1) computes", max(heads), "<=")
-    yield Seen("model(ids) without lm_head", lambda: tied(ids), "n_new, n_vocab")
-
-
-MODEL_WRONG = mistakes(r"""
 [workshop/reference.py GPT2.__call__]
-with the rows of wpe for the ids instead of the positions
-    ["wpe"][positions] -> ["wpe"][ids]
 with the tokens' embeddings times sqrt(n_embd), as in some other models
     [ids] + self -> [ids] * math.sqrt(self.n_embd) + self
 with ln_f after every block instead of once
@@ -269,8 +294,6 @@ with ln_f after every block, and once more at the end
     -> cache=cache, layer=layer); x = layer_norm(x, **self.params["ln_f"], eps=self.eps)
 with wte as the head, even if there is an lm_head
     self.params.get("lm_head", self.params["wte"]) -> self.params["wte"]
-with lm_head as the head, even if there is none
-    self.params.get("lm_head", self.params["wte"]) -> self.params["lm_head"]
 of probabilities instead of logits: logits need no softmax
     => return softmax(linear(x, self.params.get("lm_head", self.params["wte"])))
 of a model that computes all logits, and then cuts those that it was not asked for
@@ -281,11 +304,20 @@ with the first positions instead of the last ones
     x[..., -last:, :] -> x[..., :last, :]
 with only position -last
     x[..., -last:, :] -> x[..., -last, :]
-with only the last position for any `last`
-    x[..., -last:, :] -> x[..., -1:, :]
 of only the last position, even if `last` is None
     x = x if last is None else x[..., -last:, :] -> x = x[..., -1:, :]
 """)
-MODEL = Part(
-    ("GPT2.__call__",), see_model, MODEL_WRONG, '"The forward pass": From an id to a vector.'
-)
+
+
+def part(names, observe, lesson="One block, line by line."):
+    return Part((names,), observe, of(names, WRONG), f'"The forward pass": {lesson}')
+
+
+SOFTMAX = part("softmax", see_softmax, "From the stream to logits.")
+LAYERS = part("layer_norm", see_layer_norm), part("gelu", see_gelu), part("linear", see_linear)
+ATTENTION = part("attention", see_attention)
+MASK = part("causal_mask", see_mask, "What row $i$ depends on.")
+HEADS = part("split_heads", see_split), part("merge_heads", see_merge)
+SELF_ATTENTION = part("self_attention", see_self_attention)
+BLOCK = SELF_ATTENTION, part("feed_forward", see_feed_forward), part("GPT2.block", see_block)
+MODEL = part("GPT2.__call__", see_model, "From an id to a vector.")
