@@ -12,6 +12,7 @@ import copy
 import functools
 import importlib.util
 import itertools
+import re
 import sys
 import traceback
 import types
@@ -21,12 +22,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workshop.compare import RARE, Raised, Seen, is_right, is_same, tell, weight
-from workshop.mistakes import Mistake, build
+from workshop.compare import RARE, Raised, Seen, is_odd, is_right, is_same, tell, weight
+from workshop.mistakes import REFERENCE, Mistake, build
 from workshop.slips import slips
 
 NAMED = 0.5  # a known mistake must explain this share of the wrong results
 MOST_RESULTS = 30_000  # the search for a name ends after so many results of known mistakes
+LIKELY = 1e-3  # two samples that differ more than this by chance are not due to one mistake
+MOST_WRONG = 15  # only so many wrong results count
 RANDOM = 50  # a sample of random outcomes counts as so many results
 WHY_FLOAT64 = "np.sqrt, np.where, np.zeros and np.array return float64 for Python numbers"
 
@@ -34,10 +37,10 @@ WHY_FLOAT64 = "np.sqrt, np.where, np.zeros and np.array return float64 for Pytho
 class Part(NamedTuple):
     """Functions that are checked together, and the lesson that explains them.
 
-    mistakes: known mistakes. Slips are possible in the functions that they change, too. styles: see
-    `build`; known mistakes are tried in each of them. needs: the functions that the reader must
-    have written before the check. If it is empty, use `names`. libraries: those that the check
-    needs besides NumPy. title: what this part of a step is about, if a step has several such parts.
+    mistakes: known mistakes, which are tried in each of the `styles` (see `build`). Slips are
+    possible in the functions that they change, too. needs: what the reader must have written
+    before the check, if not `names`. libraries: what the check needs besides NumPy. title: what
+    this part of a step is about, if a step has several such parts.
     """
 
     names: tuple
@@ -51,7 +54,7 @@ class Part(NamedTuple):
 
     @property
     def source(self) -> str:  # the file with the right functions
-        return self.mistakes[0].source if self.mistakes else "workshop/reference.py"
+        return self.mistakes[0].source if self.mistakes else REFERENCE
 
     def slips(self) -> Iterator[Mistake]:
         for source, function in dict.fromkeys((m.source, m.function) for m in self.mistakes):
@@ -75,42 +78,36 @@ class Verdict(NamedTuple):
 
 class Reader:
     """A reader's file. The project's functions replace missing and wrong functions, so that a
-    mistake in one step does not break the other steps."""
+    mistake in one step does not break the other steps. ended: {a part's key: (None, a message)},
+    if the check of this part ended Python."""
 
-    def __init__(self, path: Path, steps: list[Step]):
-        source, self.path = path.read_bytes(), str(path)  # Python finds the encoding
-        code = compile(source, self.path, "exec", dont_inherit=True)
+    def __init__(self, path: Path, steps: list[Step], ended: dict | None = None):
+        source, self.path, self.ended = path.read_bytes(), str(path), ended or {}
+        code = compile(source, self.path, "exec", dont_inherit=True)  # Python finds the encoding
+        empty = stubs(ast.parse(source))
         parts = [part for step in steps for part in step.parts]
-        self.stubs, self.hidden = empty_functions(ast.parse(source))
         for part in parts:  # before the reader's file can change NumPy
-            if not {*(part.needs or part.names)} & {*self.stubs}:
+            if not {*(part.needs or part.names)} & {*empty}:
                 right_tape(part)
         self.module = types.ModuleType(f"reader_{path.stem}")
         sys.modules[self.module.__name__] = self.module  # dataclasses and pickle look there
         self.module.__file__ = self.path
         exec(code, vars(self.module))
-        names = {name for part in parts for name in (*part.names, *part.needs)}
+        names = [name for part in parts for name in part.names + part.needs]
         self.own = {name: find(self.module, name) for name in names}
-        self.missing = {n for n, own in self.own.items() if own is None or n in self.stubs}
+        self.missing = {n: "" for n in names if self.own[n] is None} | empty  # {function: a note}
         self.wrong: dict[str, str] = {}  # {function: the step that found a mistake in it}
-        self.ended: dict[str, str] = {}  # {a part's first function: why its check ended Python}
         for part in reversed(parts):  # if two parts name a function, the first part provides it
             self.place(part, build(part.source))
 
     def absent(self, part: Part, step: str) -> list[str]:
-        """Name what a part needs: functions that are missing or failed in another step."""
+        """Name what a part needs: functions that are missing or wrong in another step."""
         names = part.needs or part.names
         wrong = [name for name in names if self.wrong.get(name, step) != step]
         found = [f"{name} (wrong in {self.wrong[name]})" for name in wrong]
-        for name in names:
-            if name in self.missing:
-                above, below = self.hidden.get(name, (0, 0))
-                hint = f" (the empty one in line {below} replaces yours in line {above})"
-                found.append(name + hint * bool(above))
+        found += [name + self.missing[name] for name in names if name in self.missing]
         libraries = [name for name in part.libraries if not importlib.util.find_spec(name)]
-        if libraries and not found:
-            found = [f"it needs {' and '.join(libraries)}: pip install {' '.join(libraries)}"]
-        return found
+        return found or [f"pip install {' '.join(libraries)}"] * bool(libraries)
 
     def place(self, part: Part, source: types.ModuleType | None = None) -> None:
         """Put a part's functions into the module: those of `source`, or if None, the reader's."""
@@ -129,26 +126,22 @@ def find(module: Any, name: str) -> Any:
     return module
 
 
-def empty_functions(tree: ast.Module) -> tuple[set[str], dict[str, tuple[int, int]]]:
-    """Return the names of functions that are not written yet, and {name: (line, line of the empty
-    one)} of those that are written, but followed by an empty function of the same name."""
-    stubs, written, hidden = set(), dict[str, int](), {}
-    inside = [
-        (f"{owner.name}.", owner.body) for owner in tree.body if isinstance(owner, ast.ClassDef)
-    ]
-    for prefix, nodes in [("", tree.body), *inside]:
-        for node in nodes:
-            if not isinstance(node, ast.FunctionDef):
-                continue
-            name = prefix + node.name
-            if all(map(is_empty, node.body)):
-                stubs.add(name)
-                if name in written:
-                    hidden[name] = written[name], node.lineno
-            else:
-                stubs.discard(name)
-                written[name] = node.lineno
-    return stubs, hidden
+def stubs(tree: ast.Module) -> dict[str, str]:
+    """Return {function that is not written yet: a note}. The note is "", unless the function is
+    written, but an empty one of the same name follows."""
+    found, lines = {}, {}
+    classes = [(f"{node.name}.", node.body) for node in tree.body if isinstance(node, ast.ClassDef)]
+    for prefix, body in [("", tree.body), *classes]:
+        for node in body:
+            if isinstance(node, ast.FunctionDef):
+                name = prefix + node.name
+                found[name] = ""
+                if not all(map(is_empty, node.body)):
+                    del found[name]
+                    lines[name] = f"yours in line {node.lineno}"
+                elif name in lines:
+                    found[name] = f" (the empty one in line {node.lineno} replaces {lines[name]})"
+    return found
 
 
 def is_empty(statement: ast.stmt) -> bool:
@@ -187,13 +180,16 @@ class Tape:
 
     def compute_next(self) -> Seen | None:
         """Append the next result (it may be an error) to `seen`. Return it, or None at the end."""
+        seen: Seen | None = Seen("", None)
         try:
             with self.limited(self.path), np.errstate(all="ignore"):
                 seen = next(self.results, None)
+                if seen and callable(seen.value):
+                    seen = seen._replace(value=seen.value())
         except (Exception, SystemExit, KeyboardInterrupt) as error:
-            if isinstance(error, KeyboardInterrupt) and not self.lines(error):
+            if isinstance(error, KeyboardInterrupt) and not self.raised(error).line:
                 raise  # the user pressed Ctrl-C
-            seen = Seen("", error)
+            seen = seen and seen._replace(value=error)
         if seen:
             failed = isinstance(seen.value, BaseException)
             value = self.raised(seen.value) if failed else copy.copy(seen.value)  # lists may change
@@ -203,19 +199,20 @@ class Tape:
         return seen
 
     def raised(self, error):
+        """Describe an error and the line of the reader's file that raised it. If it belongs to a
+        different function than those checked, take the line that called it."""
         text = f"{type(error).__name__}: {' '.join(str(error).split()):.200}"
-        return Raised("".join(c for c in text if c.isprintable()), self.lines(error))
-
-    def lines(self, error):
-        """Return the line of the reader's file that raised an error. If it belongs to a different
-        function than those checked, return the line that called it."""
-        frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == self.path]
+        text = "".join(c for c in text if c.isprintable())
+        frames = traceback.extract_tb(error.__traceback__)
+        frames = [f for f in frames if f.filename == (self.path or "<ours>")]
         names = {name.rpartition(".")[2] for name in self.part.names + self.part.needs}
-        own = [frame for frame in frames if frame.name in names] or frames
-        if not own:
-            return ""
+        checked = [frame for frame in frames if frame.name in names]
+        place = checked[-1].name if checked else ""
+        own = checked or frames
+        if not own or not self.path:
+            return Raised(text, "", place)
         called = f", in {frames[-1].name}," if own[-1] is not frames[-1] else ""
-        return f"line {own[-1].lineno}: {own[-1].line}{called}"
+        return Raised(text, f"line {own[-1].lineno}: {own[-1].line}{called}", place)
 
 
 @functools.cache
@@ -228,7 +225,9 @@ def right_tape(part: Part) -> Tape:
 
 def difference(mine: Tape, other: Tape, alike: Callable[[Seen, Seen], float]) -> tuple | None:
     """Return the first results (a, b) that differ, or None. At a tape's end, a or b is None."""
-    for a, b in itertools.zip_longest(mine, other):
+    for a, b in itertools.zip_longest(
+        *((a for a in tape if a.kind != "?") for tape in (mine, other))
+    ):
         if not (a and b and alike(a, b) > RARE):
             return a, b
     return None
@@ -238,33 +237,29 @@ def difference(mine: Tape, other: Tape, alike: Callable[[Seen, Seen], float]) ->
 
 
 def check(reader: Reader, step: Step, name: bool = True, begin: Callable = str) -> Verdict:
-    """Check a step. name: whether to look for known mistakes and to name them. begin: called with
-    the name of each part before its check. Right functions stay in the reader's module, so that
-    later steps use them."""
+    """Check a step. name: whether to name known mistakes. begin: called with the key of each part
+    before its check. Right functions stay in the reader's module, so that later steps use them."""
     missing, wrong, right = [], [], []
-    for part in step.parts:
+    for i, part in enumerate(step.parts):
         if wrong and {*part.names} & {*reader.wrong}:
             continue  # an earlier part has found a mistake in these functions
         if absent := reader.absent(part, step.name):
             missing += absent
             continue
         reader.place(part)
-        key = f"{step.name} {step.parts.index(part)}"
-        begin(key)
-        ended = reader.ended.get(key)
-        found = (None, ended) if ended else judge(part, reader.module, reader.path, name)
+        begin(key := f"{step.name} {i}")
+        found = reader.ended.get(key) or judge(part, reader.module, reader.path, name)
         if found:
-            wrong.append((found[0], f"{found[1]} See {part.lesson}".strip()))
+            wrong.append((found[0], f"{found[1]} See {part.lesson}"))
             reader.wrong |= dict.fromkeys(part.names, step.name)
             reader.place(part, build(part.source))
         else:
             right.append(part)
     if wrong:
-        names = " + ".join(name for name, _ in wrong if name) or None
-        titles = [part.title for part in right if part.title]
-        fine = f"{', '.join(titles)}: right." if titles else ""
-        says = " ".join(filter(None, [fine, *dict.fromkeys(text for _, text in wrong)]))
-        return Verdict(step.name, "wrong", names, says)
+        names = [mistake for mistake, _ in wrong if mistake]
+        fine = [f"{part.title}: right." for part in right if part.title]
+        says = " ".join(dict.fromkeys([*fine, *(text for _, text in wrong)]))
+        return Verdict(step.name, "wrong", " + ".join(names) or None, says)
     if missing:
         rest = "; the rest is right" if right else ""
         says = f"not yet: {', '.join(dict.fromkeys(missing))}{rest}"
@@ -288,24 +283,28 @@ def judge(
     if told.endswith("is a return missing?"):
         return "no return", told
     if "unexpected keyword argument" in told:
-        return "argument", f"{told} The arguments have the names that the skeleton gives them."
+        return "argument", f"{told} Keep the arguments' names that `new` has written."
     if name and (found := named(part, mine, right)):
         mistake, share = found
-        these = "these are the results" if share == 1 else "the first wrong results are those"
-        more = "" if share == 1 else ", but not all of them"
-        return mistake.says, f"{part.names[0]}: {these} {mistake.says}{more}. ({says})"
+        if share == 1:
+            return mistake.says, f"{part.names[0]}: these are the results {mistake.says}. ({says})"
+        says += f" The first wrong results are those {mistake.says}, but not all of them."
     return "slow" if told.startswith("slow: ") else None, says
 
 
 def named(part: Part, mine: Tape, right: Tape) -> tuple[Mistake, float] | None:
     """Return the known mistake that explains the results of `mine` best, and the share of the wrong
     results that it explains, or None. Try all styles for mistakes, but only the first for slips."""
-    odd = [not (b := right.find(a.label)) or is_right(a, b) <= RARE for a in mine]
+    odd = [is_odd(a, right.find(a.label)) for a in mine]
     best, most, n_results = None, (NAMED, 0.0), 0
-    tried = itertools.product(part.mistakes, part.styles)
-    for mistake, style in itertools.chain(
-        tried, zip(part.slips(), itertools.cycle(part.styles[:1]))
-    ):
+    known = itertools.product(part.mistakes, part.styles)
+    made = (
+        (slip, style)
+        for style in part.styles[::3]
+        for slip in part.slips()
+        if style == part.styles[0] or re.search("[A-Z]{5}", slip.code)  # where the style matters
+    )
+    for mistake, style in itertools.chain(known, made):
         try:
             other = Tape(part, build(part.source, mistake, style))
         except SyntaxError:
@@ -321,32 +320,37 @@ def named(part: Part, mine: Tape, right: Tape) -> tuple[Mistake, float] | None:
 
 def fit(mine: Tape, odd: list, other: Tape, right: Tape, least: float) -> tuple[float, float]:
     """Return the share of the wrong results of `mine` that `other` explains, and how probable its
-    random results are. Only the first 5 wrong results count; the n-th has the weight 1 / 2^n. A
+    random results are. The n-th wrong result has the weight 1 / 2^n. A
     result that is wrong in `other` but right in `mine` is a wrong result that is not explained.
     Return 0 if the share is below `least`, or if the results do not prove enough."""
     explained, total, probable, n, proofs = 0.0, 0.0, 1.0, 0, 0.0
-    in_order = sorted(zip(mine, odd), key=lambda pair: pair[0].kind == "~" and not pair[1])
-    for i, (a, is_odd) in enumerate(in_order):  # right samples last, because they take long
-        if n == 5:
+    in_order = sorted(zip(mine, odd), key=lambda pair: late(*pair))
+    for i, (a, wrong) in enumerate(in_order):
+        if n == MOST_WRONG:
             break
         b, c = other.find(a.label), right.find(a.label)
-        if not is_odd and b and c and is_right(b, c) > RARE:
+        if not wrong and b and not is_odd(b, c):
             continue
         n += 1
         total += 0.5**n
-        alike = is_same(a, b) if is_odd and b else 0.0
-        if alike > RARE:
+        alike = is_same(a, b) if wrong and b else 0.0
+        if alike > LIKELY:
             explained, probable = explained + 0.5**n, min(probable, alike)
-            proofs += weight(a)
-        elif is_odd and b and isinstance(a.value, Raised) and isinstance(b.value, Raised):
+            proofs += weight(a, b)
+        elif wrong and b and isinstance(a.value, Raised) and isinstance(b.value, Raised):
             explained += 0.4 * 0.5**n  # a mistake may raise another error in another style
-        n_later = sum(is_odd for _, is_odd in in_order[i + 1 :])
-        rest = 0.5**n - 0.5 ** min(5, n + n_later)  # if all of these are explained
+        n_later = sum(wrong for _, wrong in in_order[i + 1 :])
+        rest = 0.5**n - 0.5 ** min(MOST_WRONG, n + n_later)  # if all of these are explained
         if (explained + rest) / (total + rest) < least:
             break
     share = explained / total
     proved = proofs >= 1 or share == 1 and proofs >= 0.5
     return (share, probable) if share >= least and proved else (0.0, 0.0)
+
+
+def late(a: Seen, wrong: bool) -> int:
+    """Return when to consider a result: errors prove little, and right samples take long."""
+    return 2 if a.kind == "~" and not wrong else int(isinstance(a.value, Raised))
 
 
 def wide(mine: Tape, right: Tape) -> str:

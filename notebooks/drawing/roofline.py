@@ -96,27 +96,6 @@ def roof(found, bandwidth, peak):
     )
 
 
-def saving(places, count, ratios):
-    """Plot the ratio naive / cached at each position.
-
-    count: the ratios of the FLOPs; ratios: {name: the ratios of the measured times}.
-    """
-    figure, axis = plt.subplots(figsize=(8, 3.8))
-    axis.loglog(places, count, "--", color="0.4", label="FLOPs, counted")
-    for (name, values), style in zip(ratios.items(), ("o-", "s-")):
-        axis.loglog(places, values, style, markersize=5, label=f"{name}, measured")
-    axis.set(title="What the cache saves for one token", xlabel="position n (tokens)")
-    axis.set_ylabel("naive / cached (times)")
-    axis.set_xticks(places, places)
-    axis.minorticks_off()
-    axis.legend(frameon=False, loc="upper left")
-    times = ", ".join(f"{values[-1]:.1f} times for {name}" for name, values in ratios.items())
-    return (
-        f"Naive over cached, against the position, on logarithmic axes. At position {places[-1]} "
-        f"the cache saves {count[-1]:.0f} times the FLOPs by the count; by the clock: {times}."
-    )
-
-
 def roof_of(model, ids, bandwidth, peak):
     """Measure a text's prefills and one cached step, and plot them with a roofline.
 

@@ -1,5 +1,5 @@
-"""The checks of the lessons accept our version of each function, and refuse each known mistake under
-its own name."""
+"""The checks of the lessons accept our version of each function, and refuse each known mistake
+under its own name."""
 
 import importlib
 import sys
