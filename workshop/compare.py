@@ -17,17 +17,22 @@ class Seen(NamedTuple):
     "="         a plain value
     "<=2"       a count that may be up to 2 larger than the right count
     "~"         a list of random outcomes
-    "!"         an error that has only one possible cause, so that its message is not compared
+    "?"         any value: right code may have a different one, but it may tell mistakes apart
     """
 
     label: str
-    value: Any
+    value: Any  # or a function that computes it, so that the observer goes on after an error
     kind: str = "="
 
 
 class Raised(NamedTuple):
     error: str
     line: str  # the line of the reader's file that raised the error, or ""
+    place: str = ""  # the function that raised it
+
+    @property
+    def kind(self) -> str:
+        return self.error.partition(":")[0]
 
 
 def is_right(a: Seen, b: Seen) -> float:
@@ -37,26 +42,38 @@ def is_right(a: Seen, b: Seen) -> float:
     return is_same(a, b)
 
 
+def is_odd(a: Seen, b: Seen | None) -> bool:
+    """Return whether a differs from b, the right result. A "?" counts if a has a value."""
+    if not b:
+        return True
+    return (
+        a.value is not None and is_same(a, b) <= RARE if b.kind == "?" else is_right(a, b) <= RARE
+    )
+
+
 def is_same(a: Seen, b: Seen) -> float:
     """Return whether one mistake could explain a and b. For random outcomes, return a p-value."""
     if errors := [x.value for x in (a, b) if isinstance(x.value, Raised)]:
-        if len(errors) == 1 or b.kind == "!":
-            return len(errors) == 2
-        return errors[0].error == errors[1].error
+        return (
+            len(errors) == 2
+            and errors[0].kind == errors[1].kind
+            and errors[0].place == errors[1].place
+        )
     if b.kind == "~":
         return chance(a.value, b.value)
     if b.kind.startswith("<="):
         return max(0.0, 1 - 0.995 * abs(a.value - b.value))  # one more or less may be mere style
-    if b.kind in ("=", "!"):
+    if b.kind == "=" or not isinstance(b.value, np.ndarray):
         return plain(a.value) == plain(b.value)
     return same_shape(a.value, b.value) and close(a.value, b.value).all()
 
 
-def weight(a: Seen) -> float:
-    """Return how much it proves if two codes have this wrong result: few mistakes lead to the same
-    array or list, but many to the same number or yes, and most to an error without a number."""
+def weight(a: Seen, b: Seen) -> float:
+    """Return how much it proves if two codes have the wrong results a and b, which are alike: few
+    mistakes lead to the same array or list, many to the same number or yes, and most to the same
+    type of error."""
     if isinstance(a.value, Raised):
-        return 1.0 if re.search(r"[\d']", a.value.error) else 0.34
+        return 0.3 * (a.value.error == b.value.error and bool(re.search(r"[\d']", a.value.error)))
     if isinstance(a.value, list | tuple):
         return 1.0 if len(a.value) > 1 else 0.5
     return 1.0 if isinstance(a.value, np.ndarray) else 0.5
@@ -108,7 +125,7 @@ def tell(a: Seen | None, b: Seen | None) -> str:
         return f"{b.label}: {odd_one(a.value, b.value)}"
     if b.kind.startswith("<="):
         return f"slow: {b.label}: {a.value} instead of {b.value}"
-    if b.kind in ("=", "!"):
+    if b.kind == "=":
         return f"{b.label}: {plain(a.value)!r:.150} instead of {plain(b.value)!r:.150}"
     if not same_shape(a.value, b.value):
         return f"{b.label}: {shapes(a.value, b)}"

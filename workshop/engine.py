@@ -12,6 +12,7 @@ import copy
 import functools
 import importlib.util
 import itertools
+import re
 import sys
 import traceback
 import types
@@ -21,12 +22,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workshop.compare import RARE, Raised, Seen, is_right, is_same, tell, weight
+from workshop.compare import RARE, Raised, Seen, is_odd, is_right, is_same, tell, weight
 from workshop.mistakes import REFERENCE, Mistake, build
 from workshop.slips import slips
 
 NAMED = 0.5  # a known mistake must explain this share of the wrong results
 MOST_RESULTS = 30_000  # the search for a name ends after so many results of known mistakes
+LIKELY = 1e-3  # two samples that differ more than this by chance are not due to one mistake
+MOST_WRONG = 15  # only so many wrong results count
 RANDOM = 50  # a sample of random outcomes counts as so many results
 WHY_FLOAT64 = "np.sqrt, np.where, np.zeros and np.array return float64 for Python numbers"
 
@@ -177,13 +180,16 @@ class Tape:
 
     def compute_next(self) -> Seen | None:
         """Append the next result (it may be an error) to `seen`. Return it, or None at the end."""
+        seen: Seen | None = Seen("", None)
         try:
             with self.limited(self.path), np.errstate(all="ignore"):
                 seen = next(self.results, None)
+                if seen and callable(seen.value):
+                    seen = seen._replace(value=seen.value())
         except (Exception, SystemExit, KeyboardInterrupt) as error:
-            if isinstance(error, KeyboardInterrupt) and not self.lines(error):
+            if isinstance(error, KeyboardInterrupt) and not self.raised(error).line:
                 raise  # the user pressed Ctrl-C
-            seen = Seen("", error)
+            seen = seen and seen._replace(value=error)
         if seen:
             failed = isinstance(seen.value, BaseException)
             value = self.raised(seen.value) if failed else copy.copy(seen.value)  # lists may change
@@ -193,19 +199,20 @@ class Tape:
         return seen
 
     def raised(self, error):
+        """Describe an error and the line of the reader's file that raised it. If it belongs to a
+        different function than those checked, take the line that called it."""
         text = f"{type(error).__name__}: {' '.join(str(error).split()):.200}"
-        return Raised("".join(c for c in text if c.isprintable()), self.lines(error))
-
-    def lines(self, error):
-        """Return the line of the reader's file that raised an error. If it belongs to a different
-        function than those checked, return the line that called it."""
-        frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == self.path]
+        text = "".join(c for c in text if c.isprintable())
+        frames = traceback.extract_tb(error.__traceback__)
+        frames = [f for f in frames if f.filename == (self.path or "<ours>")]
         names = {name.rpartition(".")[2] for name in self.part.names + self.part.needs}
-        own = [frame for frame in frames if frame.name in names] or frames
-        if not own:
-            return ""
+        checked = [frame for frame in frames if frame.name in names]
+        place = checked[-1].name if checked else ""
+        own = checked or frames
+        if not own or not self.path:
+            return Raised(text, "", place)
         called = f", in {frames[-1].name}," if own[-1] is not frames[-1] else ""
-        return f"line {own[-1].lineno}: {own[-1].line}{called}"
+        return Raised(text, f"line {own[-1].lineno}: {own[-1].line}{called}", place)
 
 
 @functools.cache
@@ -218,7 +225,9 @@ def right_tape(part: Part) -> Tape:
 
 def difference(mine: Tape, other: Tape, alike: Callable[[Seen, Seen], float]) -> tuple | None:
     """Return the first results (a, b) that differ, or None. At a tape's end, a or b is None."""
-    for a, b in itertools.zip_longest(mine, other):
+    for a, b in itertools.zip_longest(
+        *((a for a in tape if a.kind != "?") for tape in (mine, other))
+    ):
         if not (a and b and alike(a, b) > RARE):
             return a, b
     return None
@@ -277,21 +286,25 @@ def judge(
         return "argument", f"{told} Keep the arguments' names that `new` has written."
     if name and (found := named(part, mine, right)):
         mistake, share = found
-        these = "these are the results" if share == 1 else "the first wrong results are those"
-        more = "" if share == 1 else ", but not all of them"
-        return mistake.says, f"{part.names[0]}: {these} {mistake.says}{more}. ({says})"
+        if share == 1:
+            return mistake.says, f"{part.names[0]}: these are the results {mistake.says}. ({says})"
+        says += f" The first wrong results are those {mistake.says}, but not all of them."
     return "slow" if told.startswith("slow: ") else None, says
 
 
 def named(part: Part, mine: Tape, right: Tape) -> tuple[Mistake, float] | None:
     """Return the known mistake that explains the results of `mine` best, and the share of the wrong
     results that it explains, or None. Try all styles for mistakes, but only the first for slips."""
-    odd = [not (b := right.find(a.label)) or is_right(a, b) <= RARE for a in mine]
+    odd = [is_odd(a, right.find(a.label)) for a in mine]
     best, most, n_results = None, (NAMED, 0.0), 0
-    tried = itertools.product(part.mistakes, part.styles)
-    for mistake, style in itertools.chain(
-        tried, zip(part.slips(), itertools.cycle(part.styles[:1]))
-    ):
+    known = itertools.product(part.mistakes, part.styles)
+    made = (
+        (slip, style)
+        for style in part.styles[::3]
+        for slip in part.slips()
+        if style == part.styles[0] or re.search("[A-Z]{5}", slip.code)  # where the style matters
+    )
+    for mistake, style in itertools.chain(known, made):
         try:
             other = Tape(part, build(part.source, mistake, style))
         except SyntaxError:
@@ -307,32 +320,37 @@ def named(part: Part, mine: Tape, right: Tape) -> tuple[Mistake, float] | None:
 
 def fit(mine: Tape, odd: list, other: Tape, right: Tape, least: float) -> tuple[float, float]:
     """Return the share of the wrong results of `mine` that `other` explains, and how probable its
-    random results are. Only the first 5 wrong results count; the n-th has the weight 1 / 2^n. A
+    random results are. The n-th wrong result has the weight 1 / 2^n. A
     result that is wrong in `other` but right in `mine` is a wrong result that is not explained.
     Return 0 if the share is below `least`, or if the results do not prove enough."""
     explained, total, probable, n, proofs = 0.0, 0.0, 1.0, 0, 0.0
-    in_order = sorted(zip(mine, odd), key=lambda pair: pair[0].kind == "~" and not pair[1])
-    for i, (a, is_odd) in enumerate(in_order):  # right samples last, because they take long
-        if n == 5:
+    in_order = sorted(zip(mine, odd), key=lambda pair: late(*pair))
+    for i, (a, wrong) in enumerate(in_order):
+        if n == MOST_WRONG:
             break
         b, c = other.find(a.label), right.find(a.label)
-        if not is_odd and b and c and is_right(b, c) > RARE:
+        if not wrong and b and not is_odd(b, c):
             continue
         n += 1
         total += 0.5**n
-        alike = is_same(a, b) if is_odd and b else 0.0
-        if alike > RARE:
+        alike = is_same(a, b) if wrong and b else 0.0
+        if alike > LIKELY:
             explained, probable = explained + 0.5**n, min(probable, alike)
-            proofs += weight(a)
-        elif is_odd and b and isinstance(a.value, Raised) and isinstance(b.value, Raised):
+            proofs += weight(a, b)
+        elif wrong and b and isinstance(a.value, Raised) and isinstance(b.value, Raised):
             explained += 0.4 * 0.5**n  # a mistake may raise another error in another style
-        n_later = sum(is_odd for _, is_odd in in_order[i + 1 :])
-        rest = 0.5**n - 0.5 ** min(5, n + n_later)  # if all of these are explained
+        n_later = sum(wrong for _, wrong in in_order[i + 1 :])
+        rest = 0.5**n - 0.5 ** min(MOST_WRONG, n + n_later)  # if all of these are explained
         if (explained + rest) / (total + rest) < least:
             break
     share = explained / total
     proved = proofs >= 1 or share == 1 and proofs >= 0.5
     return (share, probable) if share >= least and proved else (0.0, 0.0)
+
+
+def late(a: Seen, wrong: bool) -> int:
+    """Return when to consider a result: errors prove little, and right samples take long."""
+    return 2 if a.kind == "~" and not wrong else int(isinstance(a.value, Raised))
 
 
 def wide(mine: Tape, right: Tape) -> str:

@@ -46,17 +46,71 @@ def slips(source: str, function: str) -> Iterator[Mistake]:
         return
     begin, end = body(source, function)
     text, starts = read(source), line_starts(source)
-    parameters = [arg.arg for arg in top.args.args if arg.arg != "self"]
-    for inside in [node for statement in top.body for node in ast.walk(statement)]:
-        for node, new, says in changes(inside, parameters):
-            first = starts[node.lineno - 1] + node.col_offset
-            last = starts[node.end_lineno - 1] + node.end_col_offset
-            if begin <= first and not re.search("[A-Z]{4}", says):  # no docstring and no style
+    names = [arg.arg for arg in top.args.args if arg.arg != "self"]
+
+    used = [node for node in ast.walk(top) if isinstance(node, ast.Name)]
+    stored = [node.id for node in used if isinstance(node.ctx, ast.Store)]
+    variables = {*names, *stored} if len({*names, *stored}) < 10 else {*names}
+
+    def place(node):
+        first, last = (starts[line - 1] for line in (node.lineno, node.end_lineno))
+        return first + node.col_offset, last + node.end_col_offset
+
+    def found(node):
+        """Yield (where to begin, where to end, the new text, the message)."""
+        for inside in ast.walk(node):
+            for old, new, says in changes(inside, names):
+                if not re.search("[A-Z]{4}", says):  # it belongs to a style
+                    yield *place(old), new, says
+            if isinstance(inside, ast.ListComp):
+                yield from in_list(inside)
+
+    def in_list(node):
+        """Yield slips that are made for only some of a list's parts, such as the values."""
+        (first, last), (begin, end) = place(node), place(node.elt)
+        old, target = text[begin:end], show(node.generators[0].target)
+        slipped = [(begin, end, target, f"with `{target}` as it was")]
+        for a, b, new, says in itertools.chain(slipped, found(node.elt)):
+            part, rest = text[begin:a] + new + text[b:end], show(node.generators[0].iter)
+            for test, which in ("_ == 0", "only for the first"), ("_ > 0", "not for the first"):
+                new = f"[{part} if {test} else {old} for _, ({target}) in enumerate({rest})]"
+                yield first, last, new, f"{says}, but {which} `{target}`"
+
+    for statement in top.body:
+        for first, last, new, says in found(statement):
+            if begin <= first:  # no docstring
                 yield Mistake(says, source, function, text[begin:first] + new + text[last:end])
+    for parent in (node for statement in top.body for node in ast.walk(statement)):
+        for node in ast.iter_child_nodes(parent):
+            if isinstance(node, ast.Name) and node.id in variables and begin <= place(node)[0]:
+                where = f" in `{brief(show(parent))}`" if isinstance(parent, ast.expr) else ""
+                for other in (
+                    sorted(variables - {node.id}) if isinstance(node.ctx, ast.Load) else ()
+                ):
+                    first, last = place(node)
+                    says = f"with `{other}` instead of `{node.id}`{where}"
+                    yield Mistake(
+                        says, source, function, text[begin:first] + other + text[last:end]
+                    )
+    for new, says in of_parameters(names, top.args.defaults):
+        code = f"{' ' * top.body[-1].col_offset}{new}\n{text[begin:end]}"
+        yield Mistake(says, source, function, code)
+
+
+def of_parameters(names, defaults):
+    """Yield statements that change the arguments at the beginning of a function."""
+    for name, default in zip(names[len(names) - len(defaults) :], map(show, defaults)):
+        yield f"{name} = {default}", f"with {name}={default}, whatever {name} is"
+    for a, b in itertools.pairwise(names):
+        yield f"{a}, {b} = {b}, {a}", f"with {a} and {b} swapped"
+    for name in names:
+        yield f"{name} = {name}[..., :1, :]", f"with the first row of {name} for all rows"
 
 
 def changes(node: Any, parameters: list[str]) -> Iterator[Slip]:
     match node:
+        case ast.Attribute(value, "T"):
+            yield node, show(value), f"with {show(value)} instead of {show(node)}"
         case ast.BinOp():
             yield from in_arithmetic(node)
         case ast.Compare(left, [op], [right]) if type(op) in COMPARISONS:
@@ -72,7 +126,7 @@ def changes(node: Any, parameters: list[str]) -> Iterator[Slip]:
         case ast.If(test):
             yield test, "True", f"without the condition `{show(test)}`"
             yield test, "False", f"as if `{show(test)}` were never true"
-        case ast.For(target, sequence):
+        case ast.For(target, sequence) | ast.comprehension(target, sequence):
             yield from in_loop(sequence, show(target))
         case ast.Call():
             yield from in_call(node)
@@ -81,20 +135,26 @@ def changes(node: Any, parameters: list[str]) -> Iterator[Slip]:
         case ast.UnaryOp(ast.USub(), ast.Constant(float(number))):
             for new in ("0.0", "-1.0", "1e10", "-1e9", "-np.inf", show(node.operand)):
                 yield node, new, f"with {new} instead of -{number:g}"
+        case ast.List([a, b]):
+            yield node, f"[{show(b)}, {show(a)}]", f"with `{show(b)}` before `{show(a)}`"
         case ast.Constant(float(number)) if 0 < number < 1:
             for factor in (1 / number, 0.5, 10, 0.1):
                 says = f"with {number * factor:g} instead of {number:g}"
                 yield node, str(number * factor), says
-        case ast.Expr(ast.Call()):
-            yield node, "pass", f"without `{show(node)}`"
+        case ast.Expr(ast.Call()) | ast.Break() | ast.AugAssign():
+            yield node, "pass", f"without `{brief(show(node))}`"
+        case ast.Assign([ast.Attribute() | ast.Subscript()]):
+            yield node, "pass", f"without `{brief(show(node))}`"
         case ast.Assign([ast.Tuple(names)], _):
             for i, j in itertools.combinations(range(len(names)), 2):
                 order = [show(name) for name in names]
                 order[i], order[j] = order[j], order[i]
                 yield node.targets[0], ", ".join(order), f"with {order[j]} and {order[i]} swapped"
-        case ast.Assign([ast.Name(name)], ast.BinOp(ast.Name(first), sign, right)):
-            if name == first and name in parameters:
-                new = f"{name} {SYMBOLS[type(sign)]}= {show(right)}"
+        case ast.Assign([ast.Name(name)], value):
+            if re.search(rf"\b{name}\b", show(value)):
+                yield node, "pass", f"without `{brief(show(node))}`"
+            if isinstance(value, ast.BinOp) and name in parameters and show(value.left) == name:
+                new = f"{name} {SYMBOLS[type(value.op)]}= {show(value.right)}"
                 yield node, new, f"of a function that changes its argument {name} in place"
         case ast.Return(value) if value is not None:
             for name in parameters[:2]:
@@ -119,11 +179,18 @@ def in_arithmetic(node):
         f"({show(x)})" if isinstance(x, ast.BinOp) else show(x) for x in (node.left, node.right)
     )
     (a, b), sign = sides, SYMBOLS.get(type(node.op))
+    if isinstance(node.right, ast.BinOp):  # a / (b ** c), a * (b + c)
+        inner, one, two = node.right, show(node.right.left), show(node.right.right)
+        if isinstance(inner.op, ast.Pow):
+            yield node, f"{a} {sign} {one} * {two}", f"with `* {two}` instead of `** {two}`"
+        elif sign in ("*", "/", "-"):
+            new = f"{a} {sign} {one} {SYMBOLS.get(type(inner.op))} {two}"
+            yield node, new, f"without the parentheses around `{brief(show(inner))}`"
     for new, says in SIGNS.get(type(node.op), ()):
         yield node, f"({a} {new} {b})", says.format(b=brief(b))
     if sign in ("+", "*"):
         yield node, b, f"without `{brief(a)}` before `{sign} {brief(b)}`"
-    if sign in ("-", "/", "@"):
+    if sign in ("-", "/", "@", "+"):
         yield node, f"({b} {sign} {a})", f"with `{brief(b)} {sign} {brief(a)}`, the wrong way round"
     if sign and sign != "@":
         yield node, a, f"without `{sign} {brief(b)}`"
@@ -139,6 +206,14 @@ def in_loop(sequence, target):
         ("[::-1]", "in reverse order of each"),
     ):
         yield sequence, f"[*{text}]{part}", f"{says} `{target}` in `{text}`"
+    lists = sequence.args if "," in target and isinstance(sequence, ast.Call) else [sequence]
+    for one in lists:
+        new, says = f"[*{show(one)}][:1] * len([*{show(one)}])", f"with the first of `{show(one)}`"
+        yield one, new, f"{says} each time"
+    if text.startswith("enumerate("):
+        index, _, rest = target.partition(", ")
+        new = f"((0, {rest}) for {target} in {text})"
+        yield sequence, new, f"with {index} = 0 each time"
 
 
 def in_call(node):
@@ -164,12 +239,29 @@ def in_call(node):
     for key in keywords:
         rest = {k: v for k, v in keywords.items() if k != key}
         yield node, call(keywords=rest), f"without {key}={keywords[key]} in `{brief(show(node))}`"
+        for new in ("0", "1", "None") if re.fullmatch(r"[a-z_.]+", keywords[key]) else ():
+            says = f"with {key}={new} in `{brief(show(node))}`"
+            yield node, call(keywords={**keywords, key: new}), says
+    for one in node.args:
+        if isinstance(one, ast.Name):
+            for new in "0", "1", f"sorted({one.id})":
+                yield one, new, f"with {new} instead of `{one.id}` in `{name}`"
+        if isinstance(one, ast.Name | ast.Attribute | ast.BinOp):
+            for part, says in (
+                ("[-1:]", "only the last of"),
+                ("[:-1]", "all but the last of"),
+                ("[:1]", "only the first of"),
+                ("[..., :1, :]", "the first row of"),
+                ("[..., :1, :, :]", "the first head or text of"),
+            ):
+                yield one, f"({show(one)}){part}", f"with {says} `{show(one)}` in `{name}`"
     for keyword in node.keywords:
         if not keyword.arg:
             new = call(arguments=[*arguments, show(keyword.value) + '["w"]'], rest=False)
             yield node, new, f"without the bias in `{brief(show(node))}`"
     if last == "swapaxes":
         inner = name.removesuffix(".swapaxes")
+        yield node, f"{inner}.T", f"with {inner}.T instead of {brief(show(node))}"
         yield node, inner, f"without {last}({', '.join(arguments)}) of `{inner}`"
         for axes in ("-1, -2", "0, 1", "1, 2", "-2, -3"):
             new = call(arguments=[axes])
@@ -185,10 +277,9 @@ def in_call(node):
             twice = [arguments[b] if k == a else x for k, x in enumerate(arguments)]
             says = f"with `{arguments[b]}` instead of `{arguments[a]}` in `{brief(show(node))}`"
             yield node, call(arguments=twice), says
-    if last == "range":
-        for more, says in ("+ 1", "one more"), ("- 1", "one less"):
-            new = [*arguments[:-1], f"{arguments[-1]} {more}"]
-            yield node, call(arguments=new), f"with {says} than `{show(node)}`"
+    for one in node.args if last in ("range", "arange") else ():
+        for new in f"{show(one)} + 1", f"{show(one)} - 1":
+            yield one, new, f"with `{new}` instead of `{show(one)}` in `{brief(show(node))}`"
 
 
 def in_index(value, index):
@@ -214,6 +305,6 @@ def other_indices(part):
         case ast.Constant(int(number)):
             yield from (str(number + 1), str(number - 1), "-1" if number == 0 else "0")
         case ast.Name(name):
-            yield from (f"{name} + 1", f"{name} - 1")
+            yield from (f"{name} + 1", f"{name} - 1", "0", "-1", ":", f":, {name}")
         case ast.BinOp(a, ast.Sub() | ast.Add(), ast.Constant(1)):
             yield from (show(a), f"{show(a)} - 2", f"{show(a)} + 1")

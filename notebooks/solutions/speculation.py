@@ -16,20 +16,3 @@ def best_gamma(a, c, b):  # a rate, a cost, a function of gamma -> the best gamm
         return sum(a**i for i in range(gamma + 1)) / (b(gamma) + c * gamma)
 
     return max(range(17), key=speed_up)  # for equal speed-ups, max returns the smallest gamma
-
-
-# exercise 3
-class FirstOf:
-    def __init__(self, drafters):
-        self.drafters = drafters
-
-    def propose(self, ids, n):  # -> at most n ids, and a list with the q of each
-        for drafter in self.drafters:
-            drafts, qs = drafter.propose(ids, n)
-            if drafts:
-                return drafts, qs
-        return [], []
-
-    def learn(self, ids, drafts, logits, tokens):  # logits [len(drafts) + 1, n_vocab]
-        for drafter in self.drafters:
-            drafter.learn(ids, drafts, logits, tokens)

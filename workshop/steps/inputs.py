@@ -5,32 +5,30 @@ import functools
 
 import numpy as np
 
-from workshop.compare import Seen
-
 
 def numbers(*shape, scale=1.0, seed=0):
     """Return an array of this shape with random float32 numbers."""
+    return drawn(shape, scale, seed).copy()
+
+
+@functools.cache
+def drawn(shape, scale, seed):
     return np.random.default_rng([seed, *shape]).normal(0, scale, shape).astype(np.float32)
-
-
-def attempt(results, name, kind="="):
-    """Yield the results, and whether computing them raised an error."""
-    try:
-        yield from results
-        yield Seen(name, "no error", kind)
-    except Exception as error:
-        yield Seen(name, error, kind)
 
 
 @contextlib.contextmanager
 def heard(owner, name, note):
-    """In the `with` block, call note(result, *args, **more) after each call of owner.name."""
+    """In the `with` block, call note(result, *args, **more) after each call of owner.name. The
+    result is None if the call raises an error."""
     kept = getattr(owner, name)
 
     def call(*args, **more):
-        result = kept(*args, **more)
-        note(result, *args, **more)
-        return result
+        result = None
+        try:
+            result = kept(*args, **more)
+            return result
+        finally:
+            note(result, *args, **more)
 
     setattr(owner, name, call)
     try:
@@ -111,10 +109,12 @@ class WatchedModel:
     def __init__(self, n_vocab=7, n_ctx=40, stop_ids=(), seed=0, scale=1.5, most=200):
         self.n_vocab, self.n_ctx, self.stop_ids, self.seed = n_vocab, n_ctx, stop_ids, seed
         self.scale, self.most, self.passes = scale, most, []
+        self.cache = None  # the last one that was made
         self.n_rows = self.n_logits = 0  # how many tokens were run, and how many rows computed
 
     def new_cache(self, *batch):
-        return Texts(self, batch)
+        self.cache = Texts(self, batch)
+        return self.cache
 
     def after(self, text):
         return logits_after(text, self.seed, self.scale, self.n_vocab)

@@ -1,5 +1,8 @@
 """Steps 11 and 13: keys and values, and a batch whose rows differ in length."""
 
+import itertools
+from functools import partial
+
 import numpy as np
 
 from workshop.compare import Seen
@@ -11,80 +14,143 @@ GPT2 = build("workshop/reference.py").GPT2
 IDS = [3, 1, 4, 1, 5, 9, 2, 6]
 
 
-def run(model, cache, ids):
-    """Return the logits or an error, the positions that extend returns, and append's layers."""
-    positions, layers = [], []
+def play(m, model, cache, name, *actions):
+    """Do each action with the cache: ids to run, or a method's name and its argument. Yield what it
+    does."""
+    count, done = "lengths" if hasattr(cache, "lengths") else "length", f"{name}:"
+
+    def call(method, what):
+        getattr(cache, method)(what)
+        return getattr(cache, count)
+
+    for action in actions:
+        if isinstance(action, tuple):
+            done += f" {action[0]}({action[1]})"
+            yield Seen(f"cache.{count}, {done}", partial(call, *action))
+            continue
+        done += f" {np.shape(action)[-1]}"
+        if (yield from see_pass(m, model, cache, action, done)):
+            return
+        yield Seen(f"cache.{count}, {done}", getattr(cache, count))
+
+
+def see_pass(m, model, cache, ids, done):
+    """Yield the results of one pass, then return the error or None. Those that are "?" are parts of
+    the logits."""
+    positions, layers, kept, shapes, failed = [], [], {}, [], None
+
+    def appended(found, layer, k, v):
+        layers.append(layer)
+        if found is not None:
+            kept[layer] = [np.array(one) for one in found]
+
     with (
         heard(cache, "extend", lambda found, n_new: positions.append(np.array(found))),
-        heard(cache, "append", lambda both, layer, k, v: layers.append(layer)),
+        heard(cache, "append", appended),
+        heard(m, "attention", lambda found, *call: shapes.append([np.shape(one) for one in call])),
     ):
         try:
-            logits = model(ids, cache)
+            logits = model(np.array(ids), cache)
         except Exception as error:
-            logits = error
-    return logits, positions, layers
+            logits = failed = error
+    yield Seen(f"the positions that extend returns, {done}", positions)
+    if shapes:
+        yield Seen(f"the shapes of q, k, v and the mask, {done}", shapes[0], "?")
+    for layer, i in itertools.product((0, 2), (0, 1)):
+        if layer in kept:
+            label = f"the {('keys', 'values')[i]} of block {layer}, {done}"
+            yield Seen(label, kept[layer][i], "?")
+    axes = "text, " * (np.ndim(ids) - 1) + "n_new, n_vocab"
+    yield Seen(f"the logits, {done}", logits, axes)
+    if not failed:
+        yield Seen(f"the layers of the calls of cache.append, {done}", layers)
+    return failed
 
 
-def play(m, name, *actions, batch=()):
-    """Do each action with one cache: ids to run, or ("cut", length). Yield what it does."""
-    model, done = tiny(m), f"{name}:"
-    cache = model.new_cache(*batch)
-    yield Seen(f"the length of an empty cache, {name}", cache.length)
-    for action in actions:
-        if isinstance(action, tuple):  # ("cut", length)
-            cache.cut(action[1])
-            done += f" cut({action[1]})"
-        else:
-            done += f" {np.shape(action)[-1]}"
-            logits, positions, layers = run(model, cache, action)
-            yield Seen(f"the positions that extend returns, {done}", positions)
-            axes = "text, n_new, n_vocab" if batch else "n_new, n_vocab"
-            yield Seen(f"the logits, {done}", logits, axes)
-            if isinstance(logits, Exception):
-                return
-            yield Seen(f"the layers of the calls of cache.append, {done}", layers)
-        yield Seen(f"cache.length, {done}", cache.length)
+def play_texts(m, name, *actions, batch=()):
+    model = tiny(m)
+    yield from play(m, model, model.new_cache(*batch), name, *actions)
 
 
 def see_one(m, seed):
     """One new token at a time."""
-    yield Seen("the model without a cache (see the steps before)", tiny(m)(IDS), "n_new, n_vocab")
-    yield from play(m, "tokens one by one", *([id] for id in IDS[:4]))
-    yield from play(m, "a token in another cache", IDS[5:6])
+    model = tiny(m)
+    yield Seen(
+        "the model without a cache (see the steps before)", lambda: model(IDS), "n_new, n_vocab"
+    )
+    yield Seen("the length of an empty cache", lambda: model.new_cache().length)
+    yield from play_texts(m, "tokens one by one", *([id] for id in IDS[:4]))
+    yield from play_texts(m, "a token in another cache", IDS[5:6])
 
 
 def see_several(m, seed):
     """Several new tokens."""
-    yield from play(m, "tokens", IDS[:3], IDS[3:5], IDS[5:6])
+    yield from play_texts(m, "tokens", IDS[:3], IDS[3:5], IDS[5:6])
     two = np.array([IDS[:3], IDS[2:5]])
-    yield from play(m, "tokens of two texts", two, two[:, :2], batch=(2,))
+    yield from play_texts(m, "tokens of two texts", two, two[:, :2], batch=(2,))
     for before, new in ((0, 4), (0, 5), (3, 3), (0, 6)):
-        yield from see_context(m, before, new)
+        name = f"cache.length after the ValueError for {new} tokens after {before}, n_ctx = 5"
+        yield Seen(name, partial(overflow, m, before, new))
 
 
-def see_context(m, before, new):
+def overflow(m, before, new):
     model = tiny(m, n_ctx=5)
-    cache, raised = model.new_cache(), False
+    cache = model.new_cache()
     if before:
         model(IDS[:before], cache)
     try:
         cache.extend(new)
     except ValueError:
-        raised = True
-    name = f"{new} tokens after {before}, n_ctx = 5"
-    yield Seen(f"a ValueError for {name}", raised)
-    if raised:
-        yield Seen(f"cache.length after {name}", cache.length)
+        return cache.length
+    return "no ValueError"
 
 
 def see_cut(m, seed):
-    yield from play(m, "tokens", IDS[:4], ("cut", 2), IDS[4:5])
-    yield from play(m, "kept tokens", IDS[:4], ("cut", 4), IDS[4:5])
-    yield from play(m, "more tokens", IDS[:6], ("cut", 3), IDS[6:8], IDS[:1], ("cut", 7), IDS[1:2])
-    yield from play(m, "other tokens", IDS[:6], ("cut", 0), IDS[:2])
+    yield from play_texts(m, "tokens", IDS[:4], ("cut", 2), IDS[4:5])
+    yield from play_texts(m, "kept tokens", IDS[:4], ("cut", 4), IDS[4:5])
+    more = IDS[:6], ("cut", 3), IDS[6:8], IDS[:1], ("cut", 7), IDS[1:2]
+    yield from play_texts(m, "more tokens", *more)
+    yield from play_texts(m, "other tokens", IDS[:6], ("cut", 0), IDS[:2])
+    two = np.array([IDS[:3], IDS[2:5]])
+    yield from play_texts(m, "tokens of two texts", two, ("cut", 2), two[:, :2], batch=(2,))
 
 
-COUNTED_WRONG = mistakes(r"""
+def see_select(m, seed):
+    first, one = [IDS[:3], IDS[2:5], IDS[4:7]], [[1], [2], [3]]
+    actions = first, ("select", [1, 0, 0]), one, ("select", [2, 0]), one[:2]
+    yield from play_texts(m, "three texts", *actions, batch=(3,))
+
+
+def see_rows(m, seed):
+    actions = (
+        [IDS[:5], IDS[2:7], IDS[3:8]],
+        ("cut", np.array([3, 4, 2])),
+        [[7], [8], [9]],
+        [[1], [2], [3]],
+        [[4, 4], [5, 6], [6, 0]],
+        ("cut", np.array([1, 9, 3])),
+        [[7], [8], [9]],
+    )
+    yield from play(m, GPT2(parameters(), 3), m.Rows(3, 3, 3, 16, 4), "tokens", *actions)
+
+
+def see_prefill(m, seed):
+    gpt2, cache, shapes = GPT2(parameters(), 3), m.Rows(3, 3, 3, 16, 4), []
+
+    def model(ids, cache=None, last=None):
+        shapes.append(list(np.shape(ids)))
+        return gpt2(ids, cache, last)
+
+    prompts, last = [IDS[:2], IDS[2:7], IDS[4:7]], np.array([[7], [8], [9]])
+    found = partial(m.prefill, model, prompts, cache)
+    yield Seen("prefill of prompts of 2, 5 and 3 tokens", found, "n_rows, n_vocab")
+    yield Seen("the lengths after prefill", np.array(cache.lengths), "n_rows")
+    yield Seen("the shapes of the passes through the model", shapes)
+    yield Seen("the prompts after the call", prompts)
+    yield Seen("the logits of one more token", lambda: model(last, cache), "n_rows, n_new, n_vocab")
+
+
+WRONG = mistakes(r"""
 [workshop/reference.py Cache.extend Cache.append GPT2.__call__ Rows.extend Rows.append]
 with a length that stays 0
     + n_new  # count them -> + 0
@@ -101,42 +167,26 @@ with the new keys and values in earlier slots: the length does not count the new
 with the length growing in each block instead of once in a pass
     COUNTED_BY == "append" and layer == -> COUNTED_BY == "append" and 0 <=
     # skyzh/tiny-llm, pull request 46: an offset that grew too fast
-""")
-KEYS_WRONG = of("Cache.extend Cache.append GPT2.__call__", COUNTED_WRONG) + mistakes(r"""
 [workshop/reference.py Cache.extend]
 with positions from 0 in each pass, not after the tokens in the cache
     np.arange(old, old + n_new) -> np.arange(n_new)
 with positions computed after the length has grown
     np.arange(old, old + n_new) -> np.arange(old + n_new, old + 2 * n_new)
-with the first new position for all new tokens
-    np.arange(old, old + n_new) -> np.full(n_new, old)
-without the ValueError past n_ctx
-    if old + n_new > self.n_ctx: -> if False:
-with the ValueError raised for n_ctx tokens, which still fit
-    > self.n_ctx: -> >= self.n_ctx:
+with the length changed before the ValueError
+    if old + n_new -> self.length += n_new * (COUNTED_BY == "extend"); if old + n_new
 [workshop/reference.py Cache.append]
-with all n_ctx slots returned: those of later tokens are empty
-    :stop, :] for -> :, :] for
-with only the first new token stored
-    slots[..., start:stop, :] = new -> slots[..., start, :] = new[..., 0, :]
-    [old, new] -> [old, new[..., :1, :]]
-with only the last new token stored
-    slots[..., start:stop, :] = new -> slots[..., stop - 1, :] = new[..., -1, :]
-    [old, new] -> [old, new[..., -1:, :]]
 with keys and values that are not stored for later passes
     kept = self.kv[layer] -> kept = [one.copy() for one in self.kv[layer]]
     self.kv[layer] = both -> pass
-with keys and values swapped
-    (k, v) -> (v, k)
-with the keys and values of all blocks stored in one place
-    self.kv[layer] -> self.kv[0]
+of the new keys and all values
+    => return k, both[1]
+of all keys and the new values
+    => return both[0], v
 with the new keys and values before the old ones
     [old, new] -> [new, old]
     [slots[..., :stop, :] for slots in kept]
     -> [np.concatenate([slots[..., start:stop, :], slots[..., :start, :]], axis=-2)
         for slots in kept]
-with old and new joined along d_head (axis -1) instead of the tokens
-    axis=-2 -> axis=-1
 with old and new joined along axis 1, which is that of the heads in a batch
     axis=-2 -> axis=1
 [workshop/reference.py self_attention]
@@ -145,14 +195,6 @@ without cache.append: self_attention does not call it, or GPT2.block passes no c
 with only the new keys and values in attention: append does not return the old ones, or its result
         is not used
     k, v = cache.append -> cache.append
-with layer 0 for all blocks, so that they share keys and values, or GPT2.block does not pass
-        `layer` on
-    cache.append(layer, -> cache.append(0,
-with the queries stored instead of the keys
-    append(layer, k, v) -> append(layer, q, v)
-with append called twice in a pass
-    k, v = cache.append(layer, k, v)
-    -> old = k, v; cache.append(layer, *old); k, v = cache.append(layer, *old)
 with extend called in each block, but it is called once in a pass
     k, v = cache.append -> cache.extend(k.shape[-2]); k, v = cache.append
 [workshop/reference.py GPT2.__call__]
@@ -172,8 +214,6 @@ with the new tokens counted once more in GPT2.__call__
     => logits = linear(x, self.params.get("lm_head", self.params["wte"]))
         \n        if cache: cache.length += n_new
         \n        return logits
-""")
-CUT_WRONG = mistakes(r"""
 [workshop/reference.py Cache.cut]
 of a cut that does nothing
     if length < self.length: -> if False:
@@ -181,96 +221,16 @@ with one token too many left in the cache
     if length -> length = length + 1\n        if length
 with one token too few left in the cache
     if length -> length = max(length - 1, 0)\n        if length
-with a length that a cut can make longer
-    if length < self.length: -> if True:
 with `length` tokens removed instead of `length` tokens left
     if length -> length = max(self.length - length, 0)\n        if length
-with the keys and values of the remaining tokens erased, too
-    self.length = length -> self.length = length; self.kv = [[0 * one for one in both] for both in
-        self.kv]
+with the axis of the heads cut, which is axis 1 in a batch
+    self.length = length -> self.length = length; self.kv = [[one[:, :length] for one in both] for
+        both in self.kv] if self.kv[0][0].ndim == 4 else self.kv
 with the length cut, but not the keys and values
     self.kv = -> _ =
-with the keys and values cut, but not the length
-    self.length = length -> pass
-with the length and the keys cut, but not the values
-    [one[..., :length, :] for one in both] -> [both[0][..., :length, :], both[1]]
-with d_head cut instead of the tokens
-    [..., :length, :] -> [..., :length]
-with the last `length` tokens kept instead of the first
-    [..., :length, :] -> [..., -length:, :]
-""")
-PLACED = "Cache", "self_attention", "GPT2.block", "GPT2.__call__"
-WRITTEN = *PLACED[1:], "Cache.extend", "Cache.append"
-STYLES = (
-    'COUNTED_BY = "extend"',
-    'COUNTED_BY = "append"',
-    'COUNTED_BY = "model"',
-    'COUNTED_BY = "extend"\nJOINS = True',
-    'COUNTED_BY = "append"\nJOINS = True',
-)
-LESSON = '"The loop and its cache": A step of our own.'
-KEYS = [
-    Part(PLACED, observe, KEYS_WRONG, LESSON, STYLES, WRITTEN, title=title)
-    for observe, title in ((see_one, "One new token at a time"), (see_several, "Several tokens"))
-]
-CUT = Part(
-    PLACED,
-    see_cut,
-    CUT_WRONG,
-    '"The loop and its cache": Cutting a cache back.',
-    styles=STYLES,
-    needs=(*WRITTEN, "Cache.cut"),
-)
-
-
-def see_select(m, seed):
-    model = tiny(m)
-    cache = model.new_cache(2)
-    model([IDS[:3], IDS[2:5]], cache)
-    for rows in ([1, 0, 0], [2, 0]):
-        cache.select(rows)
-        name = f"after select({rows})"
-        yield Seen(f"cache.length {name}", cache.length)
-        found = model([[id] for id in IDS[: len(rows)]], cache)
-        yield Seen(f"the logits of one more token {name}", found, "text, n_new, n_vocab")
-
-
-SELECT_WRONG = mistakes(r"""
 [workshop/reference.py Cache.select]
-of a select that does nothing
-    self.kv = -> _ =
 with the rows in order, whatever rows are
     one[rows] -> one[[min(i, len(one) - 1) for i in range(len(rows))]]
-""")
-SELECT = Part(
-    PLACED, see_select, SELECT_WRONG, '"Search": Try them all.', STYLES, (*WRITTEN, "Cache.select")
-)
-
-
-def see_rows(m, seed):
-    model, cache, done = GPT2(parameters(), 3), m.Rows(3, 3, 3, 16, 4), ""
-    yield Seen("the positions of extend(3)", np.array(cache.extend(3)), "n_rows, n_new")
-    cache = m.Rows(3, 3, 3, 16, 4)
-    for action in (
-        [IDS[:5], IDS[2:7], IDS[3:8]],
-        np.array([3, 4, 2]),
-        [[7], [8], [9]],
-        [[1], [2], [3]],
-        [[4, 4], [5, 6], [6, 0]],
-        np.array([1, 9, 3]),
-        [[7], [8], [9]],
-    ):
-        if np.ndim(action) == 1:
-            cache.cut(action)
-            done += f" cut({action})"
-        else:
-            done += f" {len(action[0])}"
-            logits = model(np.array(action), cache)
-            yield Seen(f"the logits, tokens in each row:{done}", logits, "n_rows, n_new, n_vocab")
-        yield Seen(f"the lengths, tokens in each row:{done}", np.array(cache.lengths), "n_rows")
-
-
-ROWS_WRONG = of("Rows.extend Rows.append", COUNTED_WRONG) + mistakes(r"""
 [workshop/reference.py Rows.extend]
 with the positions of the longest row for all rows
     old + np.arange(n_new) -> 0 * old + old.max() + np.arange(n_new)
@@ -281,100 +241,58 @@ with positions computed after the lengths have grown
 [workshop/reference.py Rows.append]
 with the new keys and values in the slots after the longest row for all rows
     n_all = -> slots = 0 * slots + slots.max(0); n_all =
-with the new keys and values in the slots after row 0 for all rows
-    slots] = new -> 0 * slots + slots[0]] = new
-with as many slots returned as the shortest row has
-    slots.max() + 1 -> slots[:, -1].min() + 1
-with as many slots returned as row 0 has
-    slots.max() + 1 -> slots[0, -1] + 1
-with all n_ctx slots returned
-    :n_all] -> :]
-with keys and values swapped
-    (k, v) -> (v, k)
 with only the new keys and values: those of earlier tokens are not used
     => return k, v
-with the keys and values of all blocks stored in one array
-    self.kv[:, layer -> self.kv[:, 0
-with only the first new token stored
-    slots] = new.swapaxes(1, 2) -> slots[:, :1]] = new.swapaxes(1, 2)[:, :1]
 with keys and values that are not stored
     kept[rows, :, slots] = new.swapaxes(1, 2) -> pass
 [workshop/reference.py Rows.cut]
 of a cut that does nothing
     np.minimum(self.lengths, lengths) -> self.lengths
-with all keys and values erased by a cut
-    self.lengths = -> self.kv = 0 * self.kv; self.lengths =
 with all rows cut to the smallest of the lengths
     (self.lengths, lengths) -> (self.lengths, min(lengths))
-with a length that can grow by a cut
-    np.minimum(self.lengths, lengths) -> np.array(lengths)
-with one token too many left in each row
-    (self.lengths, lengths) -> (self.lengths, np.array(lengths) + 1)
-with one token too few left in each row
-    (self.lengths, lengths) -> (self.lengths, np.array(lengths) - 1)
 with lengths[i] tokens removed instead of left
     np.minimum(self.lengths, lengths) -> np.maximum(self.lengths - lengths, 0)
-""")
-ROWS = Part(
-    ("Rows",),
-    see_rows,
-    ROWS_WRONG,
-    '"Serving": A row for each reader.',
-    styles=(
-        'COUNTED_BY = "extend"',
-        'COUNTED_BY = "append"',
-        'COUNTED_BY = "extend"\nCLEARS = True',
-        'COUNTED_BY = "append"\nCLEARS = True',
-    ),
-    needs=("Rows.extend", "Rows.append", "Rows.cut"),
-)
-
-
-class BatchModel:
-    """A model that records the shape of the ids in each pass. Call it with a Rows as cache."""
-
-    def __init__(self):
-        self.model, self.shapes, self.n_vocab = GPT2(parameters(), 3), [], 11
-
-    def __call__(self, ids, cache=None, last=None):
-        self.shapes.append(list(np.shape(ids)))
-        if len(self.shapes) > 50:
-            raise RuntimeError("50 passes through the model, and prefill has not ended")
-        return self.model(ids, cache, last)
-
-
-def see_prefill(m, seed):
-    model, cache = BatchModel(), m.Rows(3, 3, 3, 16, 4)
-    prompts = [IDS[:2], IDS[2:7], IDS[4:7]]
-    found = m.prefill(model, prompts, cache)
-    yield Seen("prefill of prompts of 2, 5 and 3 tokens", found, "n_rows, n_vocab")
-    yield Seen("the lengths after prefill", np.array(cache.lengths), "n_rows")
-    yield Seen("the shapes of the passes through the model", model.shapes)
-    yield Seen("the prompts after the call", prompts)
-    more = model(np.array([[7], [8], [9]]), cache)
-    yield Seen("the logits of one more token", more, "n_rows, n_new, n_vocab")
-
-
-PREFILL_WRONG = mistakes(r"""
 [workshop/reference.py prefill]
 with the logits of the last column, which belong to the padding in shorter rows
     => return logits[:, -1]
-of the logits of all columns
-    => return logits
 of logits of [n_rows, n_rows] tokens: index rows and columns together
     => return logits[:, lengths - 1]
 with shorter rows padded at the beginning
     [*prompt, *[0] * (lengths.max() - len(prompt))]
     -> [*[0] * (lengths.max() - len(prompt)), *prompt]
-with the padding left in the cache
-    cache.cut(lengths) -> pass
-with the last token of each prompt forgotten
-    cache.cut(lengths) -> cache.cut(lengths - 1)
-with a pass of the whole batch for each prompt
-    return logits[ -> for _ in prompts[1:]: model(ids)\n    return logits[
 of a prefill that pads the lists in prompts
     return logits -> prompts[:] = ids.tolist(); return logits
 """)
-PREFILL = Part(
-    ("prefill",), see_prefill, PREFILL_WRONG, '"Serving": Static batches: which text has which row.'
+PLACED = "Cache", "self_attention", "GPT2.block", "GPT2.__call__"
+WRITTEN = *PLACED[1:], "Cache.extend", "Cache.append"
+COUNTED = 'COUNTED_BY = "extend"', 'COUNTED_BY = "append"'
+STYLES = *COUNTED, 'COUNTED_BY = "model"', *(f"{style}\nJOINS = True" for style in COUNTED)
+
+
+def part(observe, functions, lesson, *needs, title=""):
+    wrong = of(functions, WRONG)
+    return Part(PLACED, observe, wrong, lesson, STYLES, (*WRITTEN, *needs), title=title)
+
+
+OWN_STEP, OWN = '"The loop and its cache": A step of our own.', " ".join(WRITTEN)
+ONE = part(see_one, OWN, OWN_STEP, title="One new token at a time")
+SEVERAL = part(see_several, OWN, OWN_STEP, title="Several tokens")
+CUT = part(see_cut, "Cache.cut", '"The loop and its cache": Cutting a cache back.', "Cache.cut")
+KEYS = ONE, SEVERAL, CUT
+SELECT = part(see_select, "Cache.select", '"Search": Try them all.', "Cache.select")
+ROWS = (
+    Part(
+        ("Rows",),
+        see_rows,
+        of("Rows.extend Rows.append Rows.cut", WRONG),
+        '"Serving": A row for each reader.',
+        (*COUNTED, *(f"{style}\nCLEARS = True" for style in COUNTED)),
+        needs=("Rows.extend", "Rows.append", "Rows.cut"),
+    ),
+    Part(
+        ("prefill",),
+        see_prefill,
+        of("prefill", WRONG),
+        '"Serving": Static batches: which text has which row.',
+    ),
 )

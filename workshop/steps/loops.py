@@ -1,16 +1,18 @@
-"""Steps 8, 9 and 12: the naive loop, drawing and filtering, and the cached loop."""
+"""Steps 8, 9, 12 and 17: drawing and filtering, the loops, and a real model."""
+
+from functools import partial
 
 import numpy as np
 
 from generate import Sequence
-from samplers import Sampler
+from samplers import Sampler, greedy
 from workshop.compare import Seen
 from workshop.engine import Part
 from workshop.mistakes import mistakes, of
 from workshop.steps.inputs import WatchedModel
 
 OWN_STEP = '"The loop and its cache": A step of our own.'
-TRUNCATION = '"Samplers": The second way: truncation.'
+TEXT = "The dragon was hungry. He"
 
 
 def second(logits):
@@ -32,173 +34,84 @@ PROMPT = [3, 1, 4, 1, 5]
 
 
 def run(loop, n, stop_ids=(), sampler=CHOICE, seed=0, end=None, **more):
-    """Run a loop. Return its tokens, the sequence and the model. end: stop after `end` tokens."""
-    model, tokens = WatchedModel(stop_ids=stop_ids), []
+    """Run a loop. Return its tokens or an error, the text, the model, and the text at the first
+    token. end: stop after `end` tokens."""
+    model, tokens, first = WatchedModel(stop_ids=stop_ids), [], []
     sequence = Sequence(model, PROMPT, n, sampler, seed)
-    for token in loop(model, sequence, **more):
-        tokens.append(token)
-        if len(tokens) == end:
-            sequence.finish("reader")
-        if len(tokens) > n + 9:
-            break
-    return tokens, sequence, model
+    try:
+        for token in loop(model, sequence, **more):
+            tokens.append(token)
+            first = first or list(sequence.ids)
+            if len(tokens) == end:
+                sequence.finish("reader")
+            if len(tokens) > n + 9:
+                break
+    except Exception as error:
+        tokens = error
+    return tokens, sequence, model, first
 
 
 def see_loop(loop, name, seed):
     """Yield those results that must be the same for the loops naive and cached."""
-    tokens, sequence, model = run(loop, 7)
+    tokens, sequence, model, first = run(loop, 7)
     yield Seen(f"the tokens of {name}", tokens)
     yield Seen("the text after the loop", sequence.ids)
-    text = Sequence(WatchedModel(), PROMPT, 7, CHOICE)
-    next(iter(loop(WatchedModel(), text)), None)
-    yield Seen(f"sequence.ids, when {name} yields the first token", text.ids)
-    tokens, sequence, model = run(loop, 7, stop_ids=(tokens[3],))
-    yield Seen("the tokens when a stop id is drawn", tokens)
-    tokens, *_ = run(loop, 7, end=3)
-    yield Seen("the tokens when the reader ends the text after 3", tokens)
-    tokens, *_ = run(loop, 0)
-    yield Seen("the tokens when 0 are wanted", tokens)
+    yield Seen(f"sequence.ids, when {name} yields the first token", first)
+    yield Seen("the tokens when a stop id is drawn", run(loop, 7, stop_ids=(0,))[0])
+    yield Seen("the tokens when the reader ends the text after 3", run(loop, 7, end=3)[0])
+    yield Seen("the tokens when 0 are wanted", run(loop, 0)[0])
     first = [run(loop, 1, sampler=Sampler(), seed=[seed, i])[0] for i in range(250)]
     yield Seen("the first token of 250 texts", first, "~")
     again = [run(loop, 6, sampler=Sampler(), seed=1)[0] for _ in range(2)]
     yield Seen("the same seed gives the same text", again[0] == again[1])
+    yield Seen("passes through the model for 7 tokens after 5", len(model.passes), "<=")
+    yield Seen("tokens run through the model for 7 tokens after 5", model.n_rows, "<=")
 
 
 def see_naive(m, seed):
     yield from see_loop(m.naive, "naive", seed)
-    _, _, model = run(m.naive, 7)
-    yield Seen("passes through the model for 7 tokens", len(model.passes), "<=")
-    yield Seen("tokens run through the model for 7 new tokens", model.n_rows, "<=")
-
-
-LOOP_WRONG = mistakes(r"""
-[generate.py naive cached]
-with the best token (argmax) instead of a draw from what the sampler gives
-    draw(probabilities, sequence.rng) -> int(np.argmax(logits))
-with the most probable token instead of a draw
-    draw(probabilities, sequence.rng) -> int(np.argmax(probabilities))
-of a draw from the logits, without the sampler
-    draw(probabilities -> draw(np.exp(logits) / np.exp(logits).sum()
-with a softmax of the probabilities
-    draw(probabilities -> draw(np.exp(probabilities) / np.exp(probabilities).sum()
-with only the new tokens given to the sampler
-    sampler(logits, sequence.ids) -> sampler(logits, sequence.new_ids)
-of a loop that does not add tokens to the text: call sequence.append(token)
-    => yield draw(probabilities, sequence.rng)
-of a loop that appends to sequence.ids: only sequence.append notices the end
-    => token = draw(probabilities, sequence.rng); sequence.ids.append(token); yield token
-with each token appended twice
-    => token = draw(probabilities, sequence.rng); sequence.append(token); yield
-        sequence.append(token)
-with each token yielded before it is appended: append it, then yield it
-    => token = draw(probabilities, sequence.rng); yield token; sequence.append(token)
-of a return instead of a yield, which ends the loop at its first token
-    yield sequence -> return sequence
-of a loop that runs while n_left > 0, but a stop id or the caller may end the text earlier
-    while sequence.running -> while sequence.n_left > 0
-of a loop that returns all tokens at the end, so that its caller cannot end it earlier
-    while sequence.running: -> tokens = []\n    while sequence.running:
-    => tokens.append(sequence.append(draw(probabilities, sequence.rng)))\n    return tokens
-of a loop that ends one token too early
-    while sequence.running -> while sequence.running and sequence.n_left > 1
-of a loop that does not yield the stop id
-    => token = sequence.append(draw(probabilities, sequence.rng)); yield from [] if token in
-        sequence.stop_ids else [token]
-with a new rng for each token, always with the same seed
-    sequence.rng -> np.random.default_rng(0)
-[generate.py naive]
-with the logits of the first position instead of the last
-    last=1)[-1] -> last=None)[0]
-with the logits of all positions instead of the last one
-    last=1)[-1] -> last=None)
-with only the last token given to the model: without a cache it needs all
-    np.array(sequence.ids) -> np.array(sequence.ids[-1:])
-[generate.py cached]
-with the whole text run through the model each time, as in naive
-    logits = advance(model, sequence.ids, cache)
-    -> logits = advance(model, sequence.ids, model.new_cache())
-with a new cache even if one is given
-    cache = model.new_cache() if cache is None else cache -> cache = model.new_cache()
-with only the last token run through the model, even at the beginning
-    logits = advance(model, sequence.ids, cache)
-    -> logits = model(np.array(sequence.ids[-1:]), cache, last=1)[-1]
-with the last token of the prompt run through the model twice
-    logits = advance(model, sequence.ids, cache)
-    -> logits = model(np.array(sequence.ids[-1:]), cache, last=1)[-1]
-    while sequence
-    -> if sequence.running: model(np.array(sequence.ids[cache.length :]), cache, last=1)
-        \n    while sequence
-with the whole text added to the cache each time
-    logits = advance(model, sequence.ids, cache)
-    -> logits = model(np.array(sequence.ids), cache, last=1)[-1]
-with a pass for the last token, whose logits nobody needs
-    => yield sequence.append(draw(probabilities, sequence.rng)); advance(model, sequence.ids,
-        cache); cache.cut(len(sequence.ids) - 1) if sequence.running else 0
-""")
-NAIVE = Part(
-    ("naive",),
-    see_naive,
-    of("naive", LOOP_WRONG),
-    '"The loop and its cache": Predict, append, repeat.',
-)
-
-
-# --- draws and filters ----------------------------------------------------------------------------
 
 
 def see_draw(m, seed):
     probs = np.array([0.08, 0.32, 0, 0.15, 0.3, 0, 0.15], np.float32)
     rng = np.random.default_rng(seed)
-    token = m.draw(probs, rng)
-    yield Seen("draw gives a whole number", isinstance(token, int | np.integer))
+
+    def draws(probs, n, rng=rng):
+        return [int(m.draw(np.asarray(probs, np.float32), rng)) for _ in range(n)]
+
+    def is_whole():
+        return isinstance(m.draw(probs, rng), int | np.integer)
+
+    yield Seen("draw gives a whole number", is_whole)
     for sure in ([0, 0, 1], [1, 0, 0]):
-        found = [m.draw(np.array(sure, np.float32), rng) for _ in range(40)]
-        yield Seen(f"40 draws from {sure}", found, "~")
-    yield Seen(
-        "2000 draws from 0.08 0.32 0 0.15 0.3 0 0.15",
-        [int(m.draw(probs, rng)) for _ in range(2000)],
-        "~",
-    )
-    twice = [
-        [int(m.draw(probs, rng)) for _ in range(9)] for rng in map(np.random.default_rng, (5, 5))
-    ]
-    yield Seen("two generators with the same seed give the same draws", twice[0] == twice[1])
+        yield Seen(f"400 draws from {sure}", partial(draws, sure, 400), "~")
+    yield Seen("2000 draws from 0.08 0.32 0 0.15 0.3 0 0.15", lambda: draws(probs, 2000), "~")
+    name = "two generators with the same seed give the same draws"
+    one, other = (partial(draws, probs, 9, np.random.default_rng(5)) for _ in range(2))
+    yield Seen(name, lambda: one() == other())
     yield Seen("the argument of draw after the call", probs, "n_vocab")
 
-
-DRAW_WRONG = mistakes(r"""
-[samplers.py draw]
-of the most probable token each time
-    => return int(np.argmax(probs))
-of draws in which all tokens are equally probable
-    => return int(rng.integers(len(probs)))
-of the token after the right one
-    side="right")) -> side="right")) + 1
-of the token before the right one
-    => return int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")) - 1
-of draws that do not use rng, so that they cannot be repeated
-    rng.random() -> np.random.default_rng().random()
-of a random generator that starts again at each draw
-    rng.random() -> np.random.default_rng(0).random()
-of a random number compared with probabilities, not with their running sum
-    => return int(np.argmax(probs > rng.random()))
-of the largest p * u, with a random number u for each token
-    => return int(np.argmax(probs * rng.random(len(probs))))
-""")
-DRAW = Part(("draw",), see_draw, DRAW_WRONG, '"Samplers": The draw.')
 
 SCORES = np.array([0.3, 1.1, -0.6, 0.9, 0.7, -0.2, 1.6], np.float32)
 
 
 def see_filter(make, name, settings):
+    filters = {}
+
+    def see(label, setting, logits):
+        def call():  # one filter is called again and again
+            filters[setting] = filters.get(setting) or make(setting)
+            return filters[setting](logits, [1, 2])
+
+        return Seen(label, call, "n_vocab")
+
     for setting in settings:
         logits = SCORES.copy()
-        yield Seen(f"{name}({setting}) of {SCORES}", make(setting)(logits, [1, 2]), "n_vocab")
+        yield see(f"{name}({setting}) of {SCORES}", setting, logits)
     yield Seen(f"the argument of {name}'s filter after the call", logits, "n_vocab")
     hidden = np.where(SCORES > 0.5, SCORES, np.float32(-np.inf))
-    yield Seen(f"{name} where three are -inf", make(settings[0])(hidden, [1]), "n_vocab")
-    low = make(settings[0])(SCORES - 4, [1])
-    yield Seen(f"{name}({settings[0]}) of {SCORES - 4}", low, "n_vocab")
+    yield see(f"{name} where three are -inf", settings[0], hidden)
+    yield see(f"{name}({settings[0]}) of {SCORES - 4}", settings[0], SCORES - 4)
 
 
 def see_temperature(m, seed):
@@ -213,19 +126,108 @@ def see_top_p(m, seed):
     yield from see_filter(m.top_p, "top_p", (0.8, 0.3, 0.9, 0.5, 0.99, 1.0, 0.05, 0.15, 0.7))
 
 
-TEMPERATURE_WRONG = mistakes(r"""
+def see_advance(m, seed):
+    model, ids = WatchedModel(), [3, 1, 4, 1, 5, 2, 6]
+    cache = model.new_cache()
+    yield Seen("advance with an empty cache", lambda: m.advance(model, ids[:4], cache), "n_vocab")
+    yield Seen("the length of the cache", cache.length)
+    yield Seen("advance by three more tokens", lambda: m.advance(model, ids, cache), "n_vocab")
+    yield Seen("the texts in the cache", cache.rows)
+    yield Seen("ids after the call", ids)
+    yield Seen("passes (tokens before, new tokens)", model.passes)
+    yield Seen("rows of logits that the passes compute", model.n_logits, "<=")
+    for n in 7, 6:
+        model = WatchedModel()
+        found = partial(m.advance, model, ids[:n], model.new_cache(), chunk=3)
+        yield Seen(f"advance by {n} tokens with chunk=3", found, "n_vocab")
+        yield Seen(f"passes of {n} tokens with chunk=3", model.passes)
+        yield Seen(f"rows of logits with chunk=3, {n} tokens", model.n_logits, "<=")
+
+
+def see_cached(m, seed):
+    yield from see_loop(m.cached, "cached", seed)
+    model = WatchedModel()
+    cache = model.new_cache()
+    model(PROMPT[:3], cache)
+    name, text = "the tokens with a cache that contains 3", Sequence(model, PROMPT, 5, CHOICE)
+    yield Seen(name, lambda: list(m.cached(model, text, cache)))
+    yield Seen("tokens run through the model with 3 in the cache", model.n_rows, "<=")
+    yield Seen("the texts in the given cache", cache.rows)
+
+
+def see_stories(m, seed):
+    tokenizer, model = m.model()
+    ids = tokenizer.encode(TEXT)
+    yield Seen(
+        "the logits of the stories (see the steps before)", partial(model, ids), "n_new, n_vocab"
+    )
+    tokens = m.cached(model, Sequence(model, ids, 24, greedy))
+    yield Seen(f"24 tokens after {TEXT!r}", lambda: tokenizer.decode(list(tokens)))
+
+
+WRONG = mistakes(r"""
+[generate.py naive cached]
+with the best token (argmax) instead of a draw from what the sampler gives
+    draw(probabilities, sequence.rng) -> int(np.argmax(logits))
+with the most probable token instead of a draw
+    draw(probabilities, sequence.rng) -> int(np.argmax(probabilities))
+of a draw from the logits, without the sampler
+    draw(probabilities -> draw(np.exp(logits) / np.exp(logits).sum()
+with only the new tokens given to the sampler
+    sampler(logits, sequence.ids) -> sampler(logits, sequence.new_ids)
+of a loop that appends to sequence.ids: only sequence.append notices the end
+    => token = draw(probabilities, sequence.rng); sequence.ids.append(token); yield token
+with each token yielded before it is appended: append it, then yield it
+    => token = draw(probabilities, sequence.rng); yield token; sequence.append(token)
+of a return instead of a yield, which ends the loop at its first token
+    yield sequence -> return sequence
+of a loop that runs while n_left > 0, but a stop id or the caller may end the text earlier
+    while sequence.running -> while sequence.n_left > 0
+of a loop that returns all tokens at the end, so that its caller cannot end it earlier
+    while sequence.running: -> tokens = []\n    while sequence.running:
+    => tokens.append(sequence.append(draw(probabilities, sequence.rng)))\n    return tokens
+with a new rng for each token, always with the same seed
+    sequence.rng -> np.random.default_rng(0)
+[generate.py naive]
+with the logits of the first position instead of the last
+    last=1)[-1] -> last=None)[0]
+[generate.py cached]
+with the whole text run through the model each time, as in naive
+    logits = advance(model, sequence.ids, cache)
+    -> logits = advance(model, sequence.ids, model.new_cache())
+with only the last token run through the model, even at the beginning
+    logits = advance(model, sequence.ids, cache)
+    -> logits = model(np.array(sequence.ids[-1:]), cache, last=1)[-1]
+with the whole text added to the cache each time
+    logits = advance(model, sequence.ids, cache)
+    -> logits = model(np.array(sequence.ids), cache, last=1)[-1]
+with a pass for the last token, whose logits nobody needs
+    => yield sequence.append(draw(probabilities, sequence.rng)); advance(model, sequence.ids,
+        cache); cache.cut(len(sequence.ids) - 1) if sequence.running else 0
+[samplers.py draw]
+of the most probable token each time
+    => return int(np.argmax(probs))
+of draws in which all tokens are equally probable
+    => return int(rng.integers(len(probs)))
+of the token after the right one
+    side="right")) -> side="right")) + 1
+of draws that do not use rng, so that they cannot be repeated
+    rng.random() -> np.random.default_rng().random()
+of a random generator that starts again at each draw
+    rng.random() -> np.random.default_rng(0).random()
+of a random number compared with probabilities, not with their running sum
+    => return int(np.argmax(probs > rng.random()))
+of a random number compared with probabilities; the last token if none is larger
+    => return [*np.flatnonzero(probs > rng.random()), len(probs) - 1][0]
+of a new random number for each token's running sum
+    => return int(np.argmax(cumulative > rng.random(len(probs))))
+of probabilities as if they were logits
+    => return int(np.argmax(probs + rng.gumbel(size=len(probs))))
 [samplers.py temperature]
-of probabilities, but a filter returns logits
-    logits / scale -> np.exp(logits / scale) / np.exp(logits / scale).sum()
 of a filter that changes its argument
     => return lambda logits, ids: np.divide(logits, scale, out=logits)
-of t itself, but temperature(t) must return a function
-    => return t
-""")
-TEMPERATURE = Part(
-    ("temperature",), see_temperature, TEMPERATURE_WRONG, '"Samplers": The first way: temperature.'
-)
-KEEP_WRONG = mistakes(r"""
+of probabilities, but a filter returns logits
+    logits / scale -> np.exp(logits / scale) / np.exp(logits / scale).sum()
 [samplers.py keep]
 with 0 instead of -inf: e^0 is 1
     => return np.where(kept, logits, np.float32(0))
@@ -235,30 +237,15 @@ of probabilities, but a filter returns logits
     => return np.where(kept, softmax(logits), 0)
 of probabilities that sum to 1, but a filter returns logits
     => return softmax(np.where(kept, logits, np.float32(-np.inf)))
-of a filter that changes its argument
-    => logits[~kept] = -np.inf; return logits
 with the logits unchanged
     => return logits
-with the first ids kept, because ranks are used as ids
-    => return np.where(np.arange(len(kept)) < kept.sum(), logits, np.float32(-np.inf))
 with argsort used as the ranks of the tokens
     => return np.where(np.argsort(-logits) < kept.sum(), logits, np.float32(-np.inf))
-""")
-TOP_K_WRONG = KEEP_WRONG + mistakes(r"""
 [samplers.py keep_top_k]
-with one logit too few: the k-th largest is not kept
-    logits >= np -> logits > np
-with the k - 1 largest logits kept
-    logits >= np.partition(logits, -k)[-k] -> logits >= np.sort(logits)[-k + 1 :].min()
 with the k smallest logits kept
     logits >= np.partition(logits, -k)[-k] -> logits <= np.sort(logits)[k - 1]
 of the k tokens instead of logits
     => return np.argsort(logits)[::-1][:k]
-of a sort with fewer than k logits: use min(k, len(logits))
-    if k >= len(logits): -> if False:
-    np.partition(logits, -k)[-k] -> np.sort(logits)[-k]
-""")
-TOP_P_WRONG = KEEP_WRONG + mistakes(r"""
 [samplers.py keep_top_p]
 without the token that reaches p, so that the kept tokens sum to less than p
     probs >= falling[last] -> probs >= falling[max(last - 1, 0)]
@@ -270,84 +257,44 @@ with the least probable tokens kept until they sum to p
     -> rising = falling[::-1]; last = min(int(np.searchsorted(np.cumsum(rising,
         dtype=np.float64), p)), len(mass) - 1)
     probs >= falling[last] -> probs <= rising[last]
-with 1 - p instead of p
-    p - 1e-6 -> 1 - p - 1e-6
-    p >= 1 or not -> not
 with all tokens kept that have a probability of at least p
     p >= 1 or not -> not
     probs >= falling[last] -> probs >= p
-with the tokens at least p times as probable as the best one, which is min_p
-    p >= 1 or not -> not
-    probs >= falling[last] -> probs >= p * falling[0]
 with the tokens in the order of their ids instead of their probabilities
     last = np.searchsorted(mass[:-1], p - 1e-6) -> last = 0
     probs >= falling[last] -> np.cumsum(probs) - probs < p
-with the logits summed instead of the probabilities
-    probs = softmax(logits) -> probs = logits
-    probs[probs > 0] -> probs
-""")
-TOP_K = Part(("top_k",), see_top_k, TOP_K_WRONG, TRUNCATION)
-TOP_P = Part(("top_p",), see_top_p, TOP_P_WRONG, TRUNCATION)
-
-# --- the cached loop ------------------------------------------------------------------------------
-
-
-def see_advance(m, seed):
-    model, ids = WatchedModel(), [3, 1, 4, 1, 5, 2, 6]
-    cache = model.new_cache()
-    yield Seen("advance with an empty cache", m.advance(model, ids[:4], cache), "n_vocab")
-    yield Seen("the length of the cache", cache.length)
-    yield Seen("advance by three more tokens", m.advance(model, ids, cache), "n_vocab")
-    yield Seen("the texts in the cache", cache.rows)
-    yield Seen("ids after the call", ids)
-    yield Seen("passes (tokens before, new tokens)", model.passes)
-    yield Seen("rows of logits that the passes compute", model.n_logits, "<=")
-    model = WatchedModel()
-    found = m.advance(model, ids, model.new_cache(), chunk=3)
-    yield Seen("advance with chunk=3", found, "n_vocab")
-    yield Seen("passes with chunk=3 (tokens before, new tokens)", model.passes)
-    yield Seen("rows of logits with chunk=3", model.n_logits, "<=")
-    model = WatchedModel()
-    found = m.advance(model, ids[:6], model.new_cache(), chunk=3)
-    yield Seen("advance by 6 tokens with chunk=3", found, "n_vocab")
-    yield Seen("passes of 6 tokens with chunk=3", model.passes)
-
-
-ADVANCE_WRONG = mistakes(r"""
 [generate.py advance]
 with all ids run through the model, even those in the cache
     range(cache.length, -> range(0,
-with each chunk reaching to the end of the text, so that later tokens run twice
-    start : start + chunk] -> start:]
 with one token in each pass, which is slow
     ids.shape[-1], chunk) -> ids.shape[-1], 1)
     start + chunk] -> start + 1]
-without last=1, so that the logits of all ids are computed
-    cache, last=1) -> cache)
-without the cache given to the model
-    cache, last=1 -> None, last=1
 of logits [1, n_vocab] instead of [n_vocab]
     => return logits
 """)
-ADVANCE = Part(("advance",), see_advance, ADVANCE_WRONG, OWN_STEP)
 
 
-def see_cached(m, seed):
-    yield from see_loop(m.cached, "cached", seed)
-    _, _, model = run(m.cached, 7)
-    yield Seen(
-        "tokens run through the model for a prompt of 5 and 7 new tokens", model.n_rows, "<="
-    )
-    yield Seen("passes through the model", len(model.passes), "<=")
-    model = WatchedModel()
-    cache = model.new_cache()
-    model(PROMPT[:3], cache)
-    sequence = Sequence(model, PROMPT, 5, CHOICE)
-    yield Seen(
-        "the tokens with a cache that already contains 3", list(m.cached(model, sequence, cache))
-    )
-    yield Seen("tokens run through the model with 3 in the cache", model.n_rows, "<=")
-    yield Seen("the texts in the given cache", cache.rows)
+def part(name, observe, functions, lesson):
+    return Part((name,), observe, of(functions, WRONG), lesson)
 
 
-CACHED = Part(("cached",), see_cached, of("cached", LOOP_WRONG), OWN_STEP)
+DRAW = (
+    part("draw", see_draw, "draw", '"Samplers": The draw.'),
+    part("temperature", see_temperature, "temperature", '"Samplers": The first way: temperature.'),
+    part("top_k", see_top_k, "keep keep_top_k", '"Samplers": The second way: truncation.'),
+    part("top_p", see_top_p, "keep keep_top_p", '"Samplers": The second way: truncation.'),
+)
+NAIVE = part("naive", see_naive, "naive", '"The loop and its cache": Predict, append, repeat.')
+ADVANCE = part("advance", see_advance, "advance", OWN_STEP)
+CACHED = ADVANCE, part("cached", see_cached, "cached", OWN_STEP)
+OWN = (
+    "softmax layer_norm gelu linear attention causal_mask split_heads merge_heads self_attention"
+    " feed_forward GPT2.block GPT2.__call__ draw advance cached model"
+).split()
+STORIES = Part(
+    (*OWN, "Cache"),
+    see_stories,
+    lesson='"The loop and its cache": The same in generate.py.',
+    needs=(*OWN, "Cache.extend", "Cache.append"),
+    libraries=("regex", "safetensors"),
+)

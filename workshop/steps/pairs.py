@@ -1,59 +1,30 @@
 """Step 10: byte pairs."""
 
+from functools import partial
+
 from workshop.compare import Seen
 from workshop.engine import Part
-from workshop.mistakes import mistakes
-
-BY_HAND = '"Tokens": Pairs: merge by hand.'
+from workshop.mistakes import mistakes, of
 
 
 def see_merge(m, seed):
-    def merge(text, pair):
-        symbols = [part.encode() for part in text.split()]
-        left, right = (part.encode() for part in pair.split())
-        found = m.merge(symbols, (left, right))
-        yield Seen(f"merge({text!r}, {pair!r})", list(found) if found is not None else None)
+    for text, pair in (
+        ("a b c a b", "a b"),
+        ("a a a", "a a"),
+        ("a a a a a", "a a"),
+        ("a b c d", "c d"),
+        ("b a b b a c", "a b"),
+        ("a bc ab c abc", "ab c"),
+        ("c ab a ab", "a b"),
+        ("a", "a b"),
+        ("", "a b"),
+        ("b b a", "a b"),
+    ):
+        symbols = text.encode().split()
+        found = partial(m.merge, symbols, tuple(pair.encode().split()))
+        yield Seen(f"merge({text!r}, {pair!r})", lambda found=found: list(found()))
         yield Seen(f"the symbols after merge({text!r}, {pair!r})", symbols)
 
-    yield from merge("a b c a b", "a b")
-    yield from merge("a a a", "a a")
-    yield from merge("a a a a a", "a a")
-    yield from merge("a b c d", "c d")
-    yield from merge("b a b b a c", "a b")
-    yield from merge("a bc ab c abc", "ab c")
-    yield from merge("c ab a ab", "a b")
-    yield from merge("a", "a b")
-    yield from merge("", "a b")
-    yield from merge("b b a", "a b")
-
-
-MERGE_WRONG = mistakes(r"""
-[workshop/reference.py merge]
-with only the first pair merged
-    == tuple(pair): -> == tuple(pair) and pair[0] + pair[1] not in merged:
-with a symbol used in two pairs
-    skip = True -> pass
-with pairs compared by their merged text: the pair a bc is not ab c
-    tuple(symbols[i : i + 2]) == tuple(pair)
-    -> len(symbols[i : i + 2]) == 2 and symbols[i] + symbols[i + 1] == pair[0] + pair[1]
-with only the left symbol of the pair compared
-    tuple(symbols[i : i + 2]) == tuple(pair) -> symbols[i] == pair[0] and i + 1 < len(symbols)
-with only the left symbol instead of the merged one
-    pair[0] + pair[1] -> pair[0]
-with the merged symbol inserted before the pair, which should be replaced
-    merged.append(pair[0] + pair[1]) -> merged += [pair[0] + pair[1], *pair]
-of a merge that reads past the last symbol
-    tuple(symbols[i : i + 2]) == tuple(pair) -> (symbols[i], symbols[i + 1]) == tuple(pair)
-without the last symbol
-    range(len(symbols)) -> range(len(symbols) - 1)
-with pairs searched from right to left
-    merged, skip = [], False -> merged, skip, symbols = [], False, symbols[::-1]
-    tuple(pair) -> tuple(pair)[::-1]
-    return merged -> return merged[::-1]
-of a merge that changes its argument
-    => symbols[:] = merged; return merged
-""")
-MERGE = Part(("merge",), see_merge, MERGE_WRONG, BY_HAND)
 
 # In many of the WORDS, two pairs that could be merged share a symbol.
 MERGES = [
@@ -71,43 +42,40 @@ WORDS += ["", " the", " at", "\n", "  "]
 
 
 def see_encode(m, seed):
+    merges, vocab = list(MERGES), dict(VOCAB)
     for word in WORDS:
-        yield Seen(f"encode({word!r})", m.encode(word, list(MERGES), dict(VOCAB)))
-    merges = list(MERGES)
-    m.encode("there", merges, VOCAB)
-    yield Seen("merges after the call", merges)
+        yield Seen(f"encode({word!r})", partial(m.encode, word, merges, vocab))
+    yield Seen("merges after the calls", merges)
     merges, vocab = [(b"ab", b"c"), (b"a", b"b")], {**VOCAB, b"ab": 1, b"abc": 2}
-    yield Seen("encode('abc') where merges are ab+c, a+b", m.encode("abc", merges, vocab))
+    found = partial(m.encode, "abc", merges, vocab)
+    yield Seen("encode('abc') where merges are ab+c, a+b", found)
 
 
-ENCODE_WRONG = mistakes(r"""
+WRONG = mistakes(r"""
+[workshop/reference.py merge]
+with only the first pair merged
+    == tuple(pair): -> == tuple(pair) and pair[0] + pair[1] not in merged:
+with a symbol used in two pairs
+    skip = True -> pass
+with pairs compared by their merged text: the pair a bc is not ab c
+    tuple(symbols[i : i + 2]) == tuple(pair)
+    -> len(symbols[i : i + 2]) == 2 and symbols[i] + symbols[i + 1] == pair[0] + pair[1]
+of a merge that reads past the last symbol
+    tuple(symbols[i : i + 2]) == tuple(pair) -> (symbols[i], symbols[i + 1]) == tuple(pair)
+with pairs searched from right to left
+    merged, skip = [], False -> merged, skip, symbols = [], False, symbols[::-1]
+    tuple(pair) -> tuple(pair)[::-1]
+    return merged -> return merged[::-1]
+of a merge that changes its argument
+    => symbols[:] = merged; return merged
 [workshop/reference.py encode]
 with characters instead of bytes: a letter such as é is two bytes
     [bytes([byte]) for byte in word.encode("utf-8")] -> [char.encode() for char in word]
-with the bytes of latin-1 instead of UTF-8
-    "utf-8") -> "latin-1", "replace")
-without the word's space, which is part of the word
-    word.encode -> word.strip().encode
-without merges: every byte is a token
-    if not pairs: -> if True:
-with only one merge
-    symbols[1:]: -> symbols[1:2]:
-with the pair that is last in merges chosen first
-    min(pairs -> max(pairs
 with the leftmost pair in the word chosen, not the one that comes first in merges
     min(pairs, key=ranks.__getitem__) -> pairs[0]
-with the longest token taken first, from left to right, without merges
-    ranks = {pair: rank for rank, pair in enumerate(merges)}
-    -> ranks, rest, symbols = {}, b"".join(symbols), []\n    while rest:\n        part =
-        next(rest[:i] for i in range(len(rest), 0, -1) if rest[:i] in vocab); symbols.append(part);
-        rest = rest[len(part):]
 with the whole word where it is a token
     ranks = {pair -> symbols = [word.encode()] if word.encode() in vocab else symbols\n    ranks =
         {pair
-with the loop over merges ended at the first pair that is not in the word
-    for _ in symbols[1:]: -> for pair in merges:
-    for pair in zip(symbols, symbols[1:]) if pair in ranks
-    -> for _ in [0] if pair in [*zip(symbols, symbols[1:])]
 with each pair of merges tried once, in order: a merge can make a pair that comes earlier
     for _ in symbols[1:]: -> for pair in merges:
     [pair for pair in zip(symbols, symbols[1:]) if pair in ranks] -> [pair]
@@ -118,4 +86,8 @@ of bytes as numbers: make each a bytes object with bytes([byte])
 of symbols of type str: begin with word.encode("utf-8")
     [bytes([byte]) for byte in word.encode("utf-8")] -> list(word)
 """)
-ENCODE = Part(("encode",), see_encode, ENCODE_WRONG, BY_HAND)
+BY_HAND = '"Tokens": Pairs: merge by hand.'
+PAIRS = (
+    Part(("merge",), see_merge, of("merge", WRONG), BY_HAND),
+    Part(("encode",), see_encode, of("encode", WRONG), BY_HAND),
+)

@@ -1,6 +1,7 @@
-"""Steps 14 and 15: the acceptance rule, and the speculative loop with its two caches."""
+"""Steps 14 to 16: the acceptance rule, the speculative loop with its two caches, beam search."""
 
 import itertools
+from functools import partial
 
 import numpy as np
 
@@ -9,8 +10,8 @@ from generate import Sequence
 from samplers import Sampler, draw
 from workshop.compare import Seen
 from workshop.engine import Part
-from workshop.mistakes import mistakes
-from workshop.steps.inputs import WatchedModel, attempt
+from workshop.mistakes import mistakes, of
+from workshop.steps.inputs import WatchedModel
 from workshop.steps.loops import CHOICE, PROMPT, run
 
 P = np.array([[0.45, 0.1, 0.15, 0.3], [0.1, 0.4, 0.2, 0.3], [0.15, 0.25, 0.5, 0.1]], np.float32)
@@ -38,221 +39,90 @@ def see_rule(m, seed):
         tokens = m.verify(np.log(rows + 1e-9), ids or [*IDS], list(drafts), list(qs), by_text, rng)
         return tuple(map(int, tokens))
 
+    def many(n, *how):
+        return [verify(*how) for _ in range(n)]
+
     def sure(p, drafts, ids=()):
         one = np.eye(4, dtype=np.float32)
         return verify(one[p], drafts, one[drafts], ids)
 
-    yield Seen("no drafts, p certain of 1", sure([1], []))
-    yield Seen("drafts 1 0 3, p certain of 1 0 3, then of 2", sure([1, 0, 3, 2], [1, 0, 3]))
-    yield Seen("drafts 1 0 3, p certain of 2", sure([2, 0, 3, 1], [1, 0, 3]))
-    yield Seen("drafts 1 0 3, p certain of 1, then of 1", sure([1, 1, 3, 1], [1, 0, 3]))
-    yield Seen("drafts 2 2 0, p certain of 2, then of 1", sure([2, 1, 3, 1], [2, 2, 0]))
-    yield Seen("drafts 1 2 0, p certain of 1 2 0, then of 3", sure([1, 2, 0, 3], [1, 2, 0]))
+    for p, drafts in (
+        ([1], []),
+        ([1, 0, 3, 2], [1, 0, 3]),
+        ([2, 0, 3, 1], [1, 0, 3]),
+        ([1, 1, 3, 1], [1, 0, 3]),
+        ([2, 1, 3, 1], [2, 2, 0]),
+        ([1, 2, 0, 3], [1, 2, 0]),
+    ):
+        yield Seen(f"drafts {drafts}, p certain of {p}", partial(sure, p, drafts))
     ids = list(IDS)
-    sure([1, 0, 3, 2], [1, 0, 3], ids)
-    yield Seen("ids after the call", ids)
+    yield Seen("ids after the call", lambda: (sure([1, 0, 3, 2], [1, 0, 3], ids), ids)[1])
     for n in 80, 600:  # 80 calls are enough to reveal most mistakes
         for drafts in ([1, 0], [3, 0], [0, 2]):
-            found = [verify(P, drafts, Q) for _ in range(n)]
+            found = partial(many, n, P, drafts, Q)
             yield Seen(f"the tokens of {n} calls with the drafts {drafts}", found, "~")
 
 
-RULE_WRONG = mistakes(r"""
-[speculative.py verify]
-with every draft accepted
-    rng.random() * q[x] >= p[x] -> False
-with every draft rejected
-    rng.random() * q[x] >= p[x] -> True
-with q / p instead of p / q
-    rng.random() * q[x] >= p[x] -> rng.random() * p[x] >= q[x]
-with a draft accepted with probability p(x) instead of p(x) / q(x)
-    rng.random() * q[x] >= p[x] -> rng.random() >= p[x]
-with a draft accepted with probability q(x)
-    rng.random() * q[x] >= p[x] -> rng.random() >= q[x]
-with drafts accepted when they should be rejected
-    rng.random() * q[x] >= p[x] -> rng.random() * q[x] < p[x]
-with a draft accepted if p(x) >= q(x), without a random number
-    rng.random() * q[x] >= p[x] -> q[x] > p[x]
-with a draw from p after a rejection instead of max(0, p - q)
-    residual(p, q) -> p
-with a draw from q after a rejection
-    residual(p, q) -> q
-with max(0, q - p) after a rejection
-    residual(p, q) -> residual(q, p)
-with |p - q| after a rejection instead of max(0, p - q)
-    residual(p, q) -> abs(p - q) / abs(p - q).sum()
-with the best token of max(0, p - q) instead of a draw
-    draw(residual(p, q), rng) -> int(np.argmax(residual(p, q)))
-with max(0, p - q) not normalised
-    residual(p, q) -> np.maximum(p - q, 0)
-with no token to replace a rejected draft
-    return [*tokens, draw(residual(p, q), rng)] -> return tokens
-with the later drafts considered after a rejection
-    return [*tokens, draw(residual(p, q), rng)]
-    -> tokens.append(draw(residual(p, q), rng)); continue
-with a rejected draft left out, and the next one considered
-    return [*tokens, draw(residual(p, q), rng)] -> continue
-with the rejected draft itself as the last token
-    return [*tokens, draw(residual(p, q), rng)] -> return [*tokens, x]
-with one more token after the one that replaces a rejected draft
-    return [*tokens, draw(residual(p, q), rng)] -> tokens.append(draw(residual(p, q), rng)); break
-with a draw from the last p at the end, also after a rejection
-    return [*tokens, draw(residual(p, q), rng)] -> break
-without the token after all accepted drafts
-    => return tokens
-with the token after all drafts drawn from the first row
-    logits[-1] -> logits[0]
-with the row after a draft instead of the row before it
-    logits[len(tokens)] -> logits[len(tokens) + 1]
-with the q of the draft before
-    zip(drafts, qs) -> zip(drafts, [*qs[:1], *qs])
-with only ids given to the sampler, which needs the accepted drafts, too
-    ids + tokens -> ids
-with only ids given to the sampler before a draft
-    sampler(logits[len(tokens)], ids + tokens) -> sampler(logits[len(tokens)], ids)
-with only ids given to the sampler for the last token
-    sampler(logits[-1], ids + tokens) -> sampler(logits[-1], ids)
-with all drafts given to the sampler, even those not accepted yet
-    sampler(logits[len(tokens)], ids + tokens) -> sampler(logits[len(tokens)], ids + list(drafts))
-with the draft itself in the text given to the sampler
-    sampler(logits[len(tokens)], ids + tokens) -> sampler(logits[len(tokens)], ids + tokens + [x])
-with a softmax of the logits instead of the sampler
-    sampler(logits[len(tokens)], ids + tokens)
-    -> np.exp(logits[len(tokens)]) / np.exp(logits[len(tokens)]).sum()
-    sampler(logits[-1], ids + tokens) -> np.exp(logits[-1]) / np.exp(logits[-1]).sum()
-with one random number for all drafts
-    tokens: Ids = [] -> tokens: Ids = []; u = rng.random()
-    rng.random() * q[x] -> u * q[x]
-with a new rng, always with the same seed
-    tokens: Ids = [] -> tokens: Ids = []; rng = np.random.default_rng(0)
-of a verify that appends to ids
-    tokens.append(x) -> tokens.append(x); ids.append(x)
-    ids + tokens -> ids
-""")
-RULE = Part(("verify",), see_rule, RULE_WRONG, '"Speculation": The rule for samples.')
-
-
-def proposed(drafter, ids, n):
-    drafts, qs = drafter.propose(list(ids), n)
-    return [int(x) for x in drafts], np.array([np.array(q) for q in qs])
+def best(ids, n):
+    """Return the n drafts that a right drafter proposes."""
+    ids = list(ids)
+    for _ in range(n):
+        ids.append(int(np.argmax(CHOICE(WatchedModel().after(tuple(ids)), ids))))
+    return ids[len(ids) - n :]
 
 
 def see_drafts(m):
-    model = WatchedModel()
-    drafter = m.DraftModel(model, CHOICE, 3)
-    drafts, qs = proposed(drafter, PROMPT, 3)
-    sure = [float(np.max(q)) > 0.99 for q in qs]
-    yield Seen("each q gives one token all probability, as the sampler does here", sure)
-    if not all(sure):
-        yield Seen("q of the first draft", qs[0], "n_vocab")
-        best = int(np.argmax(CHOICE(model.after(tuple(PROMPT)), PROMPT)))
-        yield Seen("the first draft is the token that the sampler is certain of", drafts[0] == best)
+    model, text = WatchedModel(), list(PROMPT)
+    drafter, found = m.DraftModel(model, CHOICE, 3), [[], []]
+
+    def drafts(ids, n):
+        found[:] = drafter.propose(ids, n)
+        return [int(x) for x in found[0]]
+
+    yield Seen("q of the first draft", lambda: drafts(text, 3) and found[1][0], "n_vocab")
+    if any(np.max(q) < 0.99 for q in found[1]):  # the drafts are drawn, so that they vary
+        name = "the first draft is the token that the sampler is certain of"
+        yield Seen(name, lambda: found[0][0] == best(PROMPT, 1)[0])
         return
-    yield Seen("three drafts", drafts)
-    yield Seen("their distributions", qs, "n, n_vocab")
+    yield Seen("three drafts", lambda: [int(x) for x in found[0]])
+    yield Seen("their distributions", lambda: np.array([*found[1]]), "n, n_vocab")
+    yield Seen("ids after the call", text)
     yield Seen("tokens run through the small model: 5, then 2 drafts", model.n_rows, "<=")
-    ids = [*PROMPT, *drafts[:2], 0]
-    yield Seen("three drafts after two that were accepted", proposed(drafter, ids, 3)[0])
+    ids = [*PROMPT, *best(PROMPT, 2), 0]
+    yield Seen("three drafts after two that were accepted", partial(drafts, ids, 3))
     yield Seen("tokens run through it when the beginning is in the cache", model.n_rows, "<=1")
     ids = [*PROMPT, 6]
-    drafts, _ = proposed(drafter, ids, 2)
-    yield Seen("two drafts after none were accepted", drafts)
-    ids = [*ids, *drafts, 4]
-    yield Seen("two drafts after all were accepted", proposed(drafter, ids, 2)[0])
+    yield Seen("two drafts after none were accepted", partial(drafts, ids, 2))
+    ids = [*ids, *best(ids, 2), 4]
+    yield Seen("two drafts after all were accepted", partial(drafts, ids, 2))
     yield Seen("tokens run through it in all", model.n_rows, "<=4")
-    yield Seen("passes through it in all", len(model.passes), "<=5")
-    yield Seen("no drafts", proposed(drafter, ids, 0)[0])
-
-
-def see_another_text(m):
-    drafter, ids = m.DraftModel(WatchedModel(), CHOICE, 3), list(PROMPT)
-    drafter.propose(ids, 3)
-    yield Seen("ids after the call", ids)
-    ids = [*PROMPT[:2], 6, 6, 0, 6, 2, 2]
-    drafts, _ = proposed(drafter, ids, 2)
-    yield Seen("two drafts after a different text with the same beginning", drafts)
-
-
-def see_again(m):
-    drafter = m.DraftModel(WatchedModel(), CHOICE, 3)
-    drafter.propose(list(PROMPT), 3)
-    yield Seen("drafts for the same ids again", proposed(drafter, PROMPT, 2)[0])
-
-
-def see_chance(m, seed):
-    twins = [m.DraftModel(WatchedModel(), Sampler(), 5).propose([0, 1], 9)[0] for _ in range(2)]
-    yield Seen("the same seed gives the same drafts", twins[0] == twins[1])
-    first, equal, model = [], [], WatchedModel(n_vocab=3)
-    for i in range(300):
-        model.passes.clear()
-        drafter = m.DraftModel(model, Sampler(), 1000 * seed + i)
-        drafts, qs = proposed(drafter, [0, 1], 2)
-        first.append((*drafts, *proposed(drafter, [0, 1, 2, 2], 1)[0]))
-        equal.append(drafts[0] == draw(qs[0], np.random.default_rng(1000 * seed + i)))
-    yield Seen("drafts of 300 seeds: two, and one more in a second call", first, "~")
-    yield Seen("distributions of the last drafts", qs[:1], "n, n_vocab")
-    yield Seen("the first draft is the token that the text's rng would draw", equal, "~")
+    yield Seen("no drafts", lambda: drafts(ids, 0))
+    other = [*PROMPT[:2], 6, 6, 0, 6, 2, 2, 0, 0, 1]
+    name = "two drafts after a different text with the same beginning"
+    yield Seen(name, lambda: drafts(other, 2))
+    yield Seen("drafts for the same ids again", lambda: drafts(other, 2))
 
 
 def see_draft_model(m, seed):
-    yield from attempt(see_drafts(m), "drafts")
-    yield from attempt(see_another_text(m), "another text")
-    yield from attempt(see_again(m), "propose, called again with the same ids", "!")
-    yield from attempt(see_chance(m, seed), "drafts by chance")
+    yield from see_drafts(m)
 
+    def draw_nine():
+        return m.DraftModel(WatchedModel(), Sampler(), 5).propose([0, 1], 9)[0]
 
-DRAFT_MODEL_WRONG = mistakes(r"""
-[workshop/reference.py DraftModel]
-with the text's seed for the drafts, which then depend on the text's draws
-    np.random.default_rng([seed, 1]) -> np.random.default_rng(seed)
-with an rng without a seed, so that the same text has different drafts each time
-    np.random.default_rng([seed, 1]) -> np.random.default_rng()
-with one seed for the drafts of all texts
-    np.random.default_rng([seed, 1]) -> np.random.default_rng(0)
-with an rng that begins again in each call of propose
-    drafts, qs = [], [] -> drafts, qs = [], []; self.rng = np.random.default_rng([self.seed, 1])
-    self.rng, self.seen = np.random.default_rng([seed, 1]), [] -> self.seed, self.seen = seed, []
-without the cut, so that rejected drafts stay in the cache
-    self.cache.cut(kept) -> kept = self.cache.length
-with a cache that may contain all of ids, but the model must run on the last
-        token, because its logits are needed
-    ids[:-1])] -> ids)]
-with the cache cut to the new text's length, but it may contain other tokens
-    self.cache.cut(kept) -> kept = min(self.cache.length, len(ids) - 1); self.cache.cut(kept)
-with the cache emptied in each call
-    self.cache.cut(kept) -> kept = 0; self.cache.cut(0)
-with the drafts of the last call forgotten, so that accepted drafts run again
-    self.seen = (ids + drafts) -> self.seen = list(ids)
-of a propose that runs its last draft, whose logits nobody needs
-    self.seen = (ids -> self.model(np.array(drafts[-1:] or [0]), self.cache)
-        \n        self.seen = (ids
-with only the last token run through the model
-    new = ids[kept:] -> new = ids[-1:]
-with the most probable draft instead of a draw from q
-    draw(q, self.rng) -> int(np.argmax(q))
-with a q that is certain of the draft, although the draft was drawn
-    qs.append(q) -> qs.append(np.eye(len(q), dtype=q.dtype)[drafts[-1]])
-with a softmax of the logits instead of the sampler
-    self.sampler(logits, ids + drafts) -> np.exp(logits) / np.exp(logits).sum()
-with a draw from the sampler's distribution, but a q without the sampler
-    qs.append(q) -> qs.append(np.exp(logits) / np.exp(logits).sum())
-with only ids given to the sampler, which needs the drafts, too
-    self.sampler(logits, ids + drafts) -> self.sampler(logits, ids)
-with drafts that the model does not read: each follows only ids
-    new = drafts[-1:] -> new = ids[-1:]; self.cache.cut(len(ids) - 1)
-with one draft too many
-    for _ in range(n) -> for _ in range(n + 1)
-of ids and the drafts instead of only the drafts
-    return drafts, qs -> return ids + drafts, qs
-""")
-DRAFTS = "DraftModel.__init__", "DraftModel.propose"
-DRAFT_MODEL = Part(
-    ("DraftModel",),
-    see_draft_model,
-    DRAFT_MODEL_WRONG,
-    '"Speculation": The whole loop, step by step.',
-    needs=DRAFTS,
-)
+    yield Seen("the same seed gives the same drafts", lambda: draw_nine() == draw_nine())
+    model, equal, last = WatchedModel(n_vocab=3), [], []
+
+    def texts():
+        for i in range(300):
+            model.passes.clear()
+            drafter = m.DraftModel(model, Sampler(), 1000 * seed + i)
+            drafts, last[:] = drafter.propose([0, 1], 2)
+            equal.append(drafts[0] == draw(last[0], np.random.default_rng(1000 * seed + i)))
+            yield (*map(int, drafts), int(drafter.propose([0, 1, 2, 2], 1)[0][0]))
+
+    yield Seen("drafts of 300 seeds: two, and one more in a second call", lambda: [*texts()], "~")
+    yield Seen("distributions of the last drafts", lambda: np.array(last[:1]), "n, n_vocab")
+    yield Seen("the first draft is the token that the text's rng would draw", equal, "~")
 
 
 GOOD = True, True, False, True, True, True, True, False
@@ -283,9 +153,10 @@ class Script:
 
 def see_loop(m, n, name, gamma=3, good=GOOD, **how):
     script = Script(good)
-    tokens, sequence, model = run(m.speculative, n, drafter=script, gamma=gamma, **how)
+    tokens, sequence, model, first = run(m.speculative, n, drafter=script, gamma=gamma, **how)
     yield Seen(f"the tokens {name}", tokens)
     if "end" not in how:
+        yield Seen(f"sequence.ids {name}, when the first token is yielded", first)
         yield Seen(f"the text after the loop {name}", sequence.ids)
         yield Seen(f"(tokens so far, n) of each call of propose {name}", script.asked)
         yield Seen(f"tokens run through the model {name}", model.n_rows, "<=")
@@ -294,39 +165,139 @@ def see_loop(m, n, name, gamma=3, good=GOOD, **how):
         yield Seen(f"the arguments of drafter.learn {name}", script.heard)
 
 
-def see_first(m):
-    text, model = Sequence(WatchedModel(), PROMPT, 9, CHOICE), WatchedModel()
-    next(iter(m.speculative(model, text, Script((True,)), 3)), None)
-    yield Seen("sequence.ids, when the first token is yielded", text.ids)
-
-
 def see_speculative(m, seed):
-    yield from attempt(see_loop(m, 17, "with gamma = 3"), "gamma = 3")
-    yield from attempt(see_loop(m, 6, "of a short text, gamma = 5", 5), "gamma = 5")
-    yield from attempt(see_loop(m, 9, "if all drafts are right", 3, good=(True,)), "right drafts")
-    yield from attempt(see_loop(m, 9, "if all drafts are wrong", 3, good=(False,)), "wrong drafts")
-    yield from attempt(see_loop(m, 17, "when a stop id is drawn", stop_ids=(3,)), "a stop id")
-    yield from attempt(see_loop(m, 17, "when the caller ends the text after 5", end=5), "an end")
-    yield from attempt(see_loop(m, 0, "when 0 tokens are wanted"), "no tokens")
-    yield from attempt(see_first(m), "the first token")
-    yield from attempt(see_texts(m, seed), "texts of three tokens")
-
-
-def see_texts(m, seed):
+    yield from see_loop(m, 17, "with gamma = 3")
+    yield from see_loop(m, 6, "of a short text, gamma = 5", 5)
+    yield from see_loop(m, 9, "if all drafts are right", 3, good=(True,))
+    yield from see_loop(m, 9, "if all drafts are wrong", 3, good=(False,))
+    yield from see_loop(m, 17, "when a stop id is drawn", stop_ids=(3,))
+    yield from see_loop(m, 17, "when the caller ends the text after 5", end=5)
+    yield from see_loop(m, 0, "when 0 tokens are wanted")
     model, small = (WatchedModel(n_vocab=3, seed=i, scale=1.2) for i in (5, 6))
+
+    def text(i):
+        model.passes.clear()
+        small.passes.clear()
+        sequence = Sequence(model, [0, 1], 3, Sampler(), [seed, i])
+        drafter = drafters.DraftModel(small, Sampler(), np.random.default_rng([seed, i, 9]))
+        tokens = m.speculative(model, sequence, drafter, 2)
+        return tuple(map(int, itertools.islice(tokens, 9)))
+
     for n in 60, 400:
-        found = []
-        for i in range(n):
-            model.passes.clear()
-            small.passes.clear()
-            sequence = Sequence(model, [0, 1], 3, Sampler(), [seed, i])
-            drafter = drafters.DraftModel(small, Sampler(), np.random.default_rng([seed, i, 9]))
-            tokens = m.speculative(model, sequence, drafter, 2)
-            found.append(tuple(map(int, itertools.islice(tokens, 9))))
-        yield Seen(f"{n} texts of three tokens", found, "~")
+        name = f"{n} texts of three tokens"
+        yield Seen(name, lambda n=n: [text(i) for i in range(n)], "~")
 
 
-SPECULATIVE_WRONG = mistakes(r"""
+def form(found):
+    """Replace each list of ids and each number in a result with a description of its type."""
+    if isinstance(found, list | tuple) and not isinstance([*found, None][0], int | np.integer):
+        return [form(part) for part in found]
+    return "a list of ids" if isinstance(found, list) else "a number"
+
+
+def see_texts(m, name, n, width, stop_ids=(), seed=2, **more):
+    model = WatchedModel(n_vocab=5, stop_ids=stop_ids, seed=seed, scale=1.2, most=60)
+    prompt = [3, 1, 4]
+    try:
+        found = m.beam_search(model, prompt, n, width, **more)
+        yield Seen(f"the result {name}", form(found))
+    except Exception as error:
+        yield Seen(f"the result {name}", error)
+        yield Seen(f"the texts in the cache {name}", model.cache and model.cache.rows, "?")
+        return
+    if not all(len(text) == 3 and np.ndim(text[0]) == 1 for text in found):
+        return
+    yield Seen(f"the texts in the cache {name}", model.cache.rows, "?")
+    yield Seen(f"the texts {name}", [[int(id) for id in ids] for ids, _, _ in found])
+    for label, i in ("log P", 1), ("scores", 2):
+        scores = np.array([float(text[i]) for text in found], np.float32)
+        yield Seen(f"their {label} {name}", scores, "text")
+    yield Seen(f"the prompt after the call {name}", prompt)
+    yield Seen(f"tokens run through the model {name}", model.n_rows, "<=")
+    yield Seen(f"passes through the model {name}", len(model.passes), "<=")
+
+
+def see_beam(m, seed):
+    yield from see_texts(m, "with width 3", 4, 3)
+    yield from see_texts(m, "with width 1", 4, 1)
+    yield from see_texts(m, "with a stop id", 5, 3, (2,))
+    yield from see_texts(m, "with two stop ids", 6, 4, (0, 2))
+    yield from see_texts(m, "with width 4 and a stop id", 6, 4, (1,), seed=1)
+    yield from see_texts(m, "with length_penalty=2", 6, 4, (1,), length_penalty=2.0)
+    yield from see_texts(m, "with length_penalty=0", 6, 4, (1,), length_penalty=0.0)
+    yield from see_texts(m, "with width 2, length_penalty=0", 3, 2, (2,), length_penalty=0.0)
+    yield from see_texts(m, "with a stop id among the best", 4, 2, (2,), seed=1)
+    yield from see_texts(m, "with n=1", 1, 3)
+
+
+WRONG = mistakes(r"""
+[speculative.py verify]
+with every draft accepted
+    rng.random() * q[x] >= p[x] -> False
+with q / p instead of p / q
+    rng.random() * q[x] >= p[x] -> rng.random() * p[x] >= q[x]
+with a draft accepted with probability p(x) instead of p(x) / q(x)
+    rng.random() * q[x] >= p[x] -> rng.random() >= p[x]
+with a draft accepted if p(x) >= q(x), without a random number
+    rng.random() * q[x] >= p[x] -> q[x] > p[x]
+with a draw from p after a rejection instead of max(0, p - q)
+    residual(p, q) -> p
+with |p - q| after a rejection instead of max(0, p - q)
+    residual(p, q) -> abs(p - q) / abs(p - q).sum()
+with max(0, p - q) not normalised
+    residual(p, q) -> np.maximum(p - q, 0)
+with no token to replace a rejected draft
+    return [*tokens, draw(residual(p, q), rng)] -> return tokens
+with the later drafts considered after a rejection
+    return [*tokens, draw(residual(p, q), rng)]
+    -> tokens.append(draw(residual(p, q), rng)); continue
+with a rejected draft left out, and the next one considered
+    return [*tokens, draw(residual(p, q), rng)] -> continue
+with a draw from the last p at the end, also after a rejection
+    return [*tokens, draw(residual(p, q), rng)] -> break
+without the token after all accepted drafts
+    => return tokens
+with the token after all drafts drawn from the row before the last
+    logits[-1] -> logits[max(len(drafts) - 1, 0)]
+with only ids given to the sampler, which needs the accepted drafts, too
+    ids + tokens -> ids
+with only ids given to the sampler before a draft
+    sampler(logits[len(tokens)], ids + tokens) -> sampler(logits[len(tokens)], ids)
+with only ids given to the sampler for the last token
+    sampler(logits[-1], ids + tokens) -> sampler(logits[-1], ids)
+with one random number for all drafts
+    tokens: Ids = [] -> tokens: Ids = []; u = rng.random()
+    rng.random() * q[x] -> u * q[x]
+with a new rng, always with the same seed
+    tokens: Ids = [] -> tokens: Ids = []; rng = np.random.default_rng(0)
+of a verify that appends to ids
+    tokens.append(x) -> tokens.append(x); ids.append(x)
+    ids + tokens -> ids
+[workshop/reference.py DraftModel]
+with the text's seed for the drafts, which then depend on the text's draws
+    np.random.default_rng([seed, 1]) -> np.random.default_rng(seed)
+with an rng without a seed, so that the same text has different drafts each time
+    np.random.default_rng([seed, 1]) -> np.random.default_rng()
+without the cut, so that rejected drafts stay in the cache
+    self.cache.cut(kept) -> kept = self.cache.length
+with a cache that may contain all of ids, but the model must run on the last
+        token, because its logits are needed
+    ids[:-1])] -> ids)]
+with the cache cut to the new text's length, but it may contain other tokens
+    self.cache.cut(kept) -> kept = min(self.cache.length, len(ids) - 1); self.cache.cut(kept)
+with the cache emptied in each call
+    self.cache.cut(kept) -> kept = 0; self.cache.cut(0)
+with the drafts of the last call forgotten, so that accepted drafts run again
+    self.seen = (ids + drafts) -> self.seen = list(ids)
+of a propose that runs its last draft, whose logits nobody needs
+    self.seen = (ids -> self.model(np.array(drafts[-1:] or [0]), self.cache)
+        \n        self.seen = (ids
+with the most probable draft instead of a draw from q
+    draw(q, self.rng) -> int(np.argmax(q))
+with a softmax of the logits instead of the sampler
+    self.sampler(logits, ids + drafts) -> np.exp(logits) / np.exp(logits).sum()
+with drafts that the model does not read: each follows only ids
+    new = drafts[-1:] -> new = ids[-1:]; self.cache.cut(len(ids) - 1)
 [workshop/reference.py speculative]
 without the cut, so that rejected drafts stay in the cache
     => pass
@@ -335,63 +306,81 @@ without the cut, so that rejected drafts stay in the
         cache instead of the tokens that replaced them
     [*ids[cache.length :], *drafts] -> [*ids, *drafts][cache.length :]
     cache.cut(len(sequence.ids) - 1) -> pass
-without the cut, so that rejected drafts stay in the cache, before the last token and the new drafts
-    cache = model.new_cache()
-    -> cache = model.new_cache()\n    advance(model, sequence.ids[:-1], cache) if sequence.running
-        else 0
-    [*ids[cache.length :], *drafts] -> [ids[-1], *drafts]
-    => pass
 with sequence.ids itself as ids, but it grows: use list(sequence.ids)
     ids = list(sequence.ids) -> ids = sequence.ids
     cache.cut(len(sequence.ids) - 1) -> cache.cut(len(ids) + len(tokens) - 1)
-with the cache cut one token too late: the model has not read the newest token
-    => cache.cut(len(sequence.ids))
-with the cache cut one token too early, so that one token runs again
-    => cache.cut(len(sequence.ids) - 2)
 with the cache cut to the text before the round: accepted tokens run again
     => cache.cut(len(ids))
 with the whole text added to the same cache in each round
     *ids[cache.length :], -> *ids,
 with only the last token and the drafts run: the prompt is missing
     *ids[cache.length :], -> ids[-1],
-with the drafts run without the token before them
-    *ids[cache.length :], -> *ids[cache.length : len(ids) - (cache.length > 0)],
 with a pass through the model for each token instead of one for the round
     model(np.array(new), cache) -> np.concatenate([model(np.array([x]), cache) for x in new])
 with all rows of the pass given to verify, in the first round even those of the prompt
     [-len(drafts) - 1 :] -> 
-with only the rows of the drafts: one is missing, and all are too late
-    [-len(drafts) - 1 :] -> [-max(len(drafts), 1) :]
 with gamma drafts even at the end, where fewer tokens are wanted
     min(gamma, sequence.n_left - 1) -> gamma
-with n_left drafts, but a round may add one token more
-    sequence.n_left - 1) -> sequence.n_left)
-with gamma + 1 drafts
-    min(gamma, -> min(gamma + 1,
-with the rest of the tokens after the text has ended
-    if sequence.running: -> if True:
 with only the accepted drafts, without the token that verify adds
     for token in tokens: -> for token in tokens[:-1]:
-with only the accepted drafts, or the token that verify adds if there are none
-    for token in tokens: -> for token in tokens[:-1] or tokens:
-with each token appended twice
-    yield sequence.append(token) -> sequence.append(token); yield sequence.append(token)
 with each token yielded before it is appended: append it, then yield it
     yield sequence.append(token) -> yield token; sequence.append(token)
-of a loop that does not add tokens to the text
-    yield sequence.append(token) -> yield token
 of a loop that appends to sequence.ids: only sequence.append notices the end
     yield sequence.append(token) -> sequence.ids.append(token); yield token
-without drafter.learn
-    drafter.learn(ids, drafts, logits, tokens) -> pass
 with the drafts at the end of ids given to verify
     verify(logits, ids, -> verify(logits, ids + drafts,
 with a new rng for verify, always with the same seed
     sequence.rng) -> np.random.default_rng(0))
+[workshop/reference.py beam_search]
+with only the log probability of the last token
+    log_softmax(logits) + np.array([[log_p] for _, log_p in beams]) -> log_softmax(logits)
+with probabilities summed instead of their logarithms
+    log_softmax(logits) + -> np.exp(log_softmax(logits)) +
+with `width` equal beams at the beginning, so that the
+        first step keeps the same token `width` times
+    cache, beams, finished = model.new_cache(1), [([], 0.0)], []
+    -> cache, beams, finished = model.new_cache(width), [([], 0.0)] * width, []
+    new = np.array([prompt]) -> new = np.array([prompt] * width)
+without cache.select: the rows of the cache do not belong to the beams
+    cache.select(parents) -> pass
+    # huggingface/transformers, issue 46612: for caches of another name
+with the score instead of log P as the beginning of the next sum
+    kept.append((ids, log_p)) -> kept.append((ids, log_p / len(ids) ** length_penalty))
+with only the best `width` tokens of each beam as candidates
+    best = -> worst = -np.sort(-totals)[:, :width][:, -1:]; best =
+    -totals, axis=None, kind="stable")
+    -> np.where(totals < worst, np.inf, -totals), axis=None, kind="stable")[: width * len(beams)]
+of a search that ends with the first finished text
+    if not kept: -> if not kept or finished:
+of a search that ends as soon as `width` texts are finished
+    if not kept: -> if not kept or len(finished) >= width:
+with all candidates that end finished, even those beyond the best `width`
+    if place < width: -> if True:
+with fewer beams after a text is finished: finished candidates take the place of beams
+    elif len(kept) < width: -> elif place < width:
+with finished texts kept among the beams
+    elif len(kept) < width: -> if len(kept) < width and step < n - 1:
+with the prompt's tokens counted in the length
+    log_p / len(ids) -> log_p / (len(prompt) + len(ids))
+    # huggingface/transformers, issue 26624
+with the finished texts ranked by log P instead of score
+    -text[2] -> -text[1]
+with the worst text first
+    -text[2] -> text[2]
+with the prompt in the texts
+    finished.append((ids, -> finished.append(([*prompt, *ids],
 """)
-SPECULATIVE = Part(
-    ("speculative",),
-    see_speculative,
-    SPECULATIVE_WRONG,
-    '"Speculation": The whole loop, step by step.',
+WHOLE_LOOP = '"Speculation": The whole loop, step by step.'
+
+
+def part(name, observe, functions, lesson, needs=()):
+    return Part((name,), observe, of(functions, WRONG), lesson, needs=needs)
+
+
+RULE = part("verify", see_rule, "verify", '"Speculation": The rule for samples.')
+DRAFTS = "DraftModel.__init__", "DraftModel.propose"
+SPECULATION = (
+    part("DraftModel", see_draft_model, "DraftModel", WHOLE_LOOP, DRAFTS),
+    part("speculative", see_speculative, "speculative", WHOLE_LOOP),
 )
+BEAM = part("beam_search", see_beam, "beam_search", '"Search": Try them all.')
