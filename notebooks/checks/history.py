@@ -10,7 +10,7 @@ from workshop.mistakes import mistakes, of
 
 WRONG = mistakes("""
 [notebooks/history.ipynb probability]
-with the same weight for a long and a short context, whatever their counts are: u is the number of different bytes
+with the same weight for a long and a short context: u is the number of different bytes
     (seen[byte] + unlike * p) / (n + unlike) -> (seen[byte] / n + p) / 2
 [notebooks/history.ipynb code_length]
 with each symbol rounded up to whole bits: round once, at the end
