@@ -1,17 +1,15 @@
 """Make other editions of the lessons from the saved notebooks.
 
-    python notebooks/edition.py                       # for a class, in notebooks/class
-    python notebooks/edition.py FOLDER --repository https://github.com/OWNER/NAME
-    python notebooks/edition.py --html [FOLDER]       # pages to read, in notebooks/html
-    python notebooks/edition.py --titles              # write the top of each lesson again
+    python notebooks/edition.py [FOLDER]       # for a class, in notebooks/class
+    python notebooks/edition.py --site FOLDER  # the web site, see pages.py
+    python notebooks/edition.py --titles       # write the top of each lesson again
 
-The class edition has no outputs and no solutions. After each prediction, it has a cell for the
-reader's guess, and the answer is folded. A cell tagged `yours` keeps only the signatures of its
-functions. With --repository, each notebook begins with badges that open it on Colab and on Binder.
-They open the notebook from GitHub, so commit and push the folder.
+The class edition has no outputs and no solutions. It has a cell for the reader's guess after each
+prediction, whose answer is folded, and one for the reader's answer after each question. A cell
+tagged `yours` keeps only the signatures of its functions. A text tagged `answer` is always folded.
 
-A text cell tagged `answer` is always folded. The table in README.md determines the lessons' order,
-numbers, titles and minutes.
+With --repository and an address on GitHub, lessons get badges that open them on Colab and on
+Binder. With --titles, README.md and the first code of each lesson get the address.
 """
 
 import argparse
@@ -26,26 +24,22 @@ from urllib.parse import quote
 import nbformat
 
 HERE = Path(__file__).resolve().parent
-COLAB, BINDER = "https://colab.research.google.com", "https://mybinder.org"
+BOOTSTRAP = HERE / "bootstrap.py"  # the first cell of code in each lesson
 GITHUB = r"(?:\S*[/@])?(?:www\.)?github\.com[:/]([\w-]+/[\w.-]+?)(?:\.git)?/*"
-MARK = "sha256 of the rest: "  # precedes the checksum in each file that is written
-LINK = re.compile(r"(?<=\]\()(?!https?:|#)([^)#\s]+)")  # matches `file` in [text](file#...)
+BADGES = (HERE / "site/badges.md").read_text(encoding="utf-8").strip()
+LINK = re.compile(r"(?<=\]\()(?!https?:|#)(?=(\w+\.ipynb)?[^)\s]*\))")  # where a link begins
 FOLDED = "<details><summary>{}</summary>\n\n{}\n\n</details>\n\n"
-BORDER = re.compile(r"^(?:#|\*\*Predict|\*\*Question)", re.MULTILINE)  # a folded answer ends here
+ANSWER = re.compile(r"(.*?)(^(?:#|\*\*Predict|\*\*Question).*|\Z)", re.DOTALL | re.MULTILINE)
 
 
-def table() -> dict[str, tuple[str, str, str]]:
-    """Return {file name without .ipynb: (number and title, minutes, the core's minutes)}.
-
-    README.md has this table. Its order is that of the lessons.
-    """
+def table():  # -> {file name without .ipynb: (number and title, minutes, the core's minutes)}
+    """Read the table in README.md, which has the lessons in order."""
     index = (HERE / "README.md").read_text(encoding="utf-8")
     row = r"^\| \[(.+?)\]\((\w+)\.ipynb\) \| (\d+) \| ([\d +]+) \|"
     return {name: (title, *spent) for title, name, *spent in re.findall(row, index, re.MULTILINE)}
 
 
-def read(name):
-    """Return a lesson's saved notebook; name: its file name without .ipynb."""
+def read(name):  # the file name of a lesson without .ipynb -> its saved notebook
     return nbformat.read(HERE / f"{name}.ipynb", as_version=4)
 
 
@@ -53,32 +47,19 @@ def tagged(cell, tag):
     return tag in cell.metadata.get("tags", [])
 
 
-def titled(name) -> str:
+def titled(name):
     """Return the text of a lesson's first cell as the table wants it: title, minutes and links."""
     lessons = table()
     title, whole, core = lessons[name]
-    paragraphs = read(name).cells[0].source.split("\n\n")
+    paragraphs = [x for x in read(name).cells[0].source.split("\n\n") if not x.startswith("[")]
     _, colon, subtitle = paragraphs[0].partition(":")
     paragraphs[0] = f"# {title}{colon}{subtitle}"
-    while paragraphs[-1].startswith("["):
-        paragraphs.pop()
-    spent = "" if core == whole else f", {core} of them the core"
-    if "+" in core:
-        spent = f". The core is two sessions, of {core.replace('+', 'and')}"
-    paragraphs[1] = f"*About {whole} minutes{spent}; exercises apart.*"
-    names, links = list(lessons), []
-    place = names.index(name)
-    for step, text in (-1, "← {}"), (1, "{} →"):
-        if 0 <= place + step < len(names):
-            neighbour = names[place + step]
-            links.append(f"[{text.format(lessons[neighbour][0])}]({neighbour}.ipynb)")
-    anchor = title.partition(". ")[2].lower().replace(" ", "-")
-    answers = f"[answers to the questions](solutions/questions.md#{anchor})"
-    solutions = f"[Solutions](solutions/{name}.py)"
-    return "\n\n".join([*paragraphs, " | ".join(links), f"{solutions} | {answers}"])
-
-
-# --- the class edition ----------------------------------------------------------------------------
+    paragraphs[1] = f"*About {whole} minutes, of which the core is {core}; exercises apart.*"
+    names = [*lessons]
+    at = names.index(name)
+    links = [f"[← {lessons[other][0]}]({other}.ipynb)" for other in names[:at][-1:]]
+    links += [f"[{lessons[other][0]} →]({other}.ipynb)" for other in names[at + 1 :][:1]]
+    return "\n\n".join([*paragraphs, " | ".join(links), f"[Solutions](solutions/{name}.py)"])
 
 
 def with_answers(cells):
@@ -96,7 +77,7 @@ def with_answers(cells):
 
 
 def for_class(notebook, name):
-    """Remove a notebook's outputs and solutions, fold its answers, and add cells for guesses."""
+    """Remove a notebook's outputs and solutions, fold its answers, and add cells for the reader."""
     cells = []
     for cell, answers in with_answers(notebook.cells):
         cells.append(cell)
@@ -107,32 +88,26 @@ def for_class(notebook, name):
                 give_up = f'# If you give up: lessons.ours("{name}", "{cell.id}")'
                 cells.append(new_cell(cell, "ours", give_up))
             continue
-        cell.source = without_solutions(cell.source)
+        cell.source = cell.source.replace(f"[Solutions](solutions/{name}.py)", "").rstrip()
         if answers:
             cell.source = folded(cell.source)
+        if "**Question" in cell.source:
+            cells.append(new_cell(cell, "reply", "*My answer:* ", nbformat.v4.new_markdown_cell))
         if "**Predict" in cell.source:
-            cells.append(new_cell(cell, "guess", "# My guess: "))
+            cells.append(new_cell(cell, "guess", "guess = ...  # your guess, a number or a word"))
     notebook.cells = cells
     return notebook
 
 
-def new_cell(cell, tag, source):
-    """Return a new code cell with this tag. Its id begins with the id of `cell`."""
-    metadata = {"tags": [tag]}
-    return nbformat.v4.new_code_cell(source, id=f"{cell.id}-{tag}", metadata=metadata)
-
-
-def without_solutions(text):
-    """Return a text without the paragraphs that link to a solution."""
-    return "\n\n".join(part for part in text.split("\n\n") if "](solutions/" not in part)
+def new_cell(cell, tag, source, make=nbformat.v4.new_code_cell):
+    """Return a new cell with this tag. Its id begins with the id of `cell`."""
+    return make(source, id=f"{cell.id}-{tag}", metadata={"tags": [tag]})
 
 
 def folded(text, summary="The answer, after you have run the cell"):
     """Fold a text up to its first heading, question or prediction."""
-    border = BORDER.search(text)
-    end = border.start() if border else len(text)
-    answer = text[:end].strip()
-    return FOLDED.format(summary, answer) + text[end:] if answer else text
+    answer, rest = ANSWER.match(text).groups()
+    return FOLDED.format(summary, answer.strip()) + rest if answer.strip() else text
 
 
 def stubs(source):
@@ -144,119 +119,83 @@ def stubs(source):
     return "\n\n\n".join(found)
 
 
-def relinked(notebook, folder, address=None):
-    """Change a notebook's relative links so that they work from another folder.
-
-    If the repository's address on GitHub is given, all of them lead there. Otherwise, links between
-    lessons stay as they are, because the other folder contains all lessons.
-    """
-
-    def moved(match):
-        """Return the new target of a link that LINK has matched."""
-        target = match.group(1)
-        if not address:
-            return target if is_lesson(target) else quote(os.path.relpath(HERE / target, folder))
-        place = folder if is_lesson(target) else HERE
-        path = (place / target).resolve().relative_to(HERE.parent).as_posix()
-        return f"{address}/blob/main/{quote(path)}"
-
-    for cell in notebook.cells:
-        if cell.cell_type == "markdown":
-            cell.source = LINK.sub(moved, cell.source)
-    return notebook
-
-
-def is_lesson(target):
-    return target.endswith(".ipynb") and "/" not in target
-
-
-def from_repository(notebook, address, path):
-    """Add badges that open the notebook at `path`. Let its setup cell clone the repository."""
-    name, path = address.removeprefix("https://github.com/"), quote(path)
-    badges = {
-        f"{COLAB}/assets/colab-badge.svg": f"{COLAB}/github/{name}/blob/main/{path}",
-        f"{BINDER}/badge_logo.svg": f"{BINDER}/v2/gh/{name}/main?labpath={path}",
-    }
-    badge = " ".join(f"[![Open it]({image})]({link})" for image, link in badges.items())
-    title, setup = notebook.cells[:2]
-    title.source = f"{badge}\n\n{title.source}"
-    for cell in notebook.cells:
-        if tagged(cell, "drawing"):  # Colab hides the code of a cell that is a form
-            cell.metadata["cellView"], cell.source = "form", f"# @title\n{cell.source}"
-    setup.source = setup.source.replace('os.environ.get("TOKENWISE_REPOSITORY")', f'"{address}"')
-    return notebook
-
-
-# --- the command ----------------------------------------------------------------------------------
-
-
-def write_class(folder, address):
-    """Write the class edition into a folder. If the address on GitHub is given, add badges."""
-    for name in table():
-        notebook = relinked(for_class(read(name), name), folder, address)
-        if address:
-            path = (folder / f"{name}.ipynb").relative_to(HERE.parent).as_posix()
-            notebook = from_repository(notebook, address, path)
-        notebook.metadata["edition"] = MARK
-        write(folder / f"{name}.ipynb", nbformat.writes(notebook) + "\n")
+def write_class(folder, name):
+    """Write the class edition into a folder. name: OWNER/NAME on GitHub, or None."""
+    files, lessons = f"{quote(os.path.relpath(HERE, folder))}/", ""  # what links begin with
+    if name:
+        inside = folder.relative_to(HERE.parent).as_posix()
+        main = f"https://github.com/{name}/blob/main"
+        files, lessons = f"{main}/notebooks/", f"{main}/{inside}/"
+    for lesson in table():
+        notebook = for_class(read(lesson), lesson)
+        title, setup, *others = notebook.cells
+        for cell in notebook.cells:
+            if cell.cell_type == "markdown":
+                cell.source = LINK.sub(lambda at: lessons if at[1] else files, cell.source)
+            elif name and tagged(cell, "drawing"):  # Colab hides the code of a form
+                cell.metadata["cellView"], cell.source = "form", f"# @title\n{cell.source}"
+        if name:
+            badges = named(BADGES.replace("PATH", quote(f"{inside}/{lesson}.ipynb")), name)
+            title.source, setup.source = f"{badges}\n\n{title.source}", named(setup.source, name)
+        write(folder / f"{lesson}.ipynb", notebook)
     print(f"{len(table())} notebooks in {folder}")
 
 
-def write_pages(folder):
-    """Write a page for each lesson into a folder. The answers to predictions are folded."""
-    from pages import page  # only this edition needs the packages that pages.py imports
-
-    for name in table():
-        notebook = relinked(read(name), folder)
-        cells = list(with_answers(notebook.cells[:1] + notebook.cells[2:]))  # skip the setup cell
-        for cell, answers in cells:
-            if answers and cell.cell_type == "markdown":
-                cell.source = folded(cell.source, "The answer")
-        write(folder / f"{name}.html", f"{page(cells)}<!-- {MARK}-->\n")
-    print(f"{len(table())} pages in {folder}")
-
-
-def write(path, text):
-    """Write a text, with its checksum after MARK. Keep a file without a right checksum: it was
-    changed since it was written here, or somebody else wrote it."""
+def write(path, notebook):
+    """Write a notebook with its checksum. Keep a file without a right checksum: it was changed
+    since it was written here, or somebody else wrote it."""
     if path.exists():
-        before, _, after = path.read_text("utf-8", "replace").partition(MARK)
-        if after[:64] != checksum(before + after[64:]):
+        old = nbformat.read(path, as_version=4)
+        if old.metadata.pop("edition", None) != checksum(old):
             return print(f"kept {path}: it was changed, or not written here", file=sys.stderr)
-    before, _, after = text.partition(MARK)
-    path.write_text(before + MARK + checksum(before + after) + after, encoding="utf-8")
+    notebook.metadata["edition"] = checksum(notebook)
+    nbformat.write(notebook, path)
 
 
-def checksum(text):
-    return hashlib.sha256(text.encode()).hexdigest()
+def checksum(notebook):
+    return hashlib.sha256(nbformat.writes(notebook).encode()).hexdigest()
 
 
-def write_titles():
-    """Write the first cell of each lesson again."""
-    for name in table():
-        notebook = read(name)
-        notebook.cells[0].source = titled(name)
-        nbformat.write(notebook, HERE / f"{name}.ipynb")
+def write_titles(name):
+    """Write the first two cells of each lesson again. name: OWNER/NAME on GitHub, or None."""
+    for file in (BOOTSTRAP, HERE.parent / "README.md") if name else ():
+        file.write_text(named(file.read_text("utf-8"), name), "utf-8")
+    for lesson in table():
+        notebook = read(lesson)
+        title, setup, *_ = notebook.cells
+        title.source, setup.source = titled(lesson), BOOTSTRAP.read_text("utf-8").strip()
+        nbformat.write(notebook, HERE / f"{lesson}.ipynb")
+
+
+def named(text, name):
+    """Return a text with the repository's name instead of OWNER/NAME and of a variable."""
+    text = text.replace("OWNER.github.io/NAME", name.replace("/", ".github.io/"))
+    text = text.replace('os.environ.get("TOKENWISE_REPOSITORY")', f'"https://github.com/{name}"')
+    return text.replace("OWNER/NAME", name)
 
 
 def main():
     """Parse the command line, and write the edition that its options choose."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path, nargs="?")
-    parser.add_argument("--repository", help="add badges for this address on GitHub")
-    parser.add_argument("--html", action="store_true", help="write pages with the saved outputs")
+    parser.add_argument("folder", type=Path, nargs="?", default=HERE / "class")
+    parser.add_argument("--repository", help="the project's address on GitHub", default="")
+    parser.add_argument("--site", action="store_true", help="write the web site")
     parser.add_argument("--titles", action="store_true", help="write the top of each lesson again")
     args = parser.parse_args()
-    if args.titles:
-        return write_titles()
-    folder = (args.folder or HERE / ("html" if args.html else "class")).resolve()
-    if args.repository and not folder.is_relative_to(HERE.parent):
-        parser.error(f"{folder} is not in the repository")
-    if args.repository and not (found := re.fullmatch(GITHUB, args.repository, re.IGNORECASE)):
+    folder, found = args.folder.resolve(), re.fullmatch(GITHUB, args.repository, re.IGNORECASE)
+    if args.repository and not found:
         parser.error(f"{args.repository} is not the address of a repository on GitHub")
-    address = args.repository and f"https://github.com/{found[1]}"
+    name = found and found[1]
+    if args.titles:
+        return write_titles(name)
     folder.mkdir(parents=True, exist_ok=True)
-    return write_pages(folder) if args.html else write_class(folder, address)
+    if args.site:
+        from pages import write_site  # only the site needs the packages that pages.py imports
+
+        return write_site(folder, name)
+    if name and not folder.is_relative_to(HERE.parent):
+        parser.error(f"{folder} is not in the repository")
+    write_class(folder, name)
 
 
 if __name__ == "__main__":

@@ -228,6 +228,19 @@ def timed(actions, rounds):
     return times
 
 
+def steady(times, saved, machine, most=1.3):
+    """Return {name: median of its times}. If other programs disturb this machine, return `saved`.
+
+    times: {name: seconds in each round}; saved: {name: time} on `machine`, in any unit.
+    """
+    worst = max(statistics.median(found) / min(found) for found in times.values())
+    if worst < most:
+        return {name: statistics.median(found) for name, found in times.items()}
+    print(f"Other programs disturb this machine: a median is {worst:.1f} times the least time.")
+    print(f"The figures below are saved ones. They are from {machine}.")
+    return saved
+
+
 def paragraph(text):
     """Print a text as one indented paragraph, at most 76 columns wide."""
     print(textwrap.indent(textwrap.fill(" ".join(text.split()), width=72), "    "))

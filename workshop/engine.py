@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workshop.compare import RARE, Raised, Seen, is_odd, is_right, is_same, tell, weight
-from workshop.mistakes import Mistake, build
+from workshop.mistakes import REFERENCE, Mistake, build
 from workshop.slips import slips
 
 NAMED = 0.5  # a known mistake must explain this share of the wrong results to be mentioned
@@ -38,10 +38,10 @@ WHY_FLOAT64 = "np.sqrt, np.where, np.zeros and np.array return float64 for Pytho
 class Part(NamedTuple):
     """Functions that are checked together, and the lesson that explains them.
 
-    mistakes: known mistakes. Slips are possible in the functions that they change, too. styles: see
-    `build`; known mistakes are tried in each of them. needs: the functions that the reader must
-    have written before the check. If it is empty, use `names`. libraries: those that the check
-    needs besides NumPy. title: what this part of a step is about, if a step has several such parts.
+    mistakes: known mistakes, which are tried in each of the `styles` (see `build`). Slips are
+    possible in the functions that they change, too. needs: what the reader must have written
+    before the check, if not `names`. libraries: what the check needs besides NumPy. title: what
+    this part of a step is about, if a step has several such parts.
     """
 
     names: tuple
@@ -55,7 +55,7 @@ class Part(NamedTuple):
 
     @property
     def source(self) -> str:  # the file with the right functions
-        return self.mistakes[0].source if self.mistakes else "workshop/reference.py"
+        return self.mistakes[0].source if self.mistakes else REFERENCE
 
     def slips(self) -> Iterator[Mistake]:
         for source, function in dict.fromkeys((m.source, m.function) for m in self.mistakes):
@@ -79,42 +79,36 @@ class Verdict(NamedTuple):
 
 class Reader:
     """A reader's file. The project's functions replace missing and wrong functions, so that a
-    mistake in one step does not break the other steps."""
+    mistake in one step does not break the other steps. ended: {a part's key: (None, a message)},
+    if the check of this part ended Python."""
 
-    def __init__(self, path: Path, steps: list[Step]):
-        source, self.path = path.read_bytes(), str(path)  # Python finds the encoding
-        code = compile(source, self.path, "exec", dont_inherit=True)
+    def __init__(self, path: Path, steps: list[Step], ended: dict | None = None):
+        source, self.path, self.ended = path.read_bytes(), str(path), ended or {}
+        code = compile(source, self.path, "exec", dont_inherit=True)  # Python finds the encoding
+        empty = stubs(ast.parse(source))
         parts = [part for step in steps for part in step.parts]
-        self.stubs, self.hidden = empty_functions(ast.parse(source))
         for part in parts:  # before the reader's file can change NumPy
-            if not {*(part.needs or part.names)} & {*self.stubs}:
+            if not {*(part.needs or part.names)} & {*empty}:
                 right_tape(part)
         self.module = types.ModuleType(f"reader_{path.stem}")
         sys.modules[self.module.__name__] = self.module  # dataclasses and pickle look there
         self.module.__file__ = self.path
         exec(code, vars(self.module))
-        names = {name for part in parts for name in (*part.names, *part.needs)}
+        names = [name for part in parts for name in part.names + part.needs]
         self.own = {name: find(self.module, name) for name in names}
-        self.missing = {n for n, own in self.own.items() if own is None or n in self.stubs}
+        self.missing = {n: "" for n in names if self.own[n] is None} | empty  # {function: a note}
         self.wrong: dict[str, str] = {}  # {function: the step that found a mistake in it}
-        self.ended: dict[str, str] = {}  # {a part's first function: why its check ended Python}
         for part in reversed(parts):  # if two parts name a function, the first part provides it
             self.place(part, build(part.source))
 
     def absent(self, part: Part, step: str) -> list[str]:
-        """Name what a part needs: functions that are missing or failed in another step."""
+        """Name what a part needs: functions that are missing or wrong in another step."""
         names = part.needs or part.names
         wrong = [name for name in names if self.wrong.get(name, step) != step]
         found = [f"{name} (wrong in {self.wrong[name]})" for name in wrong]
-        for name in names:
-            if name in self.missing:
-                above, below = self.hidden.get(name, (0, 0))
-                hint = f" (the empty one in line {below} replaces yours in line {above})"
-                found.append(name + hint * bool(above))
+        found += [name + self.missing[name] for name in names if name in self.missing]
         libraries = [name for name in part.libraries if not importlib.util.find_spec(name)]
-        if libraries and not found:
-            found = [f"it needs {' and '.join(libraries)}: pip install {' '.join(libraries)}"]
-        return found
+        return found or [f"pip install {' '.join(libraries)}"] * bool(libraries)
 
     def place(self, part: Part, source: types.ModuleType | None = None) -> None:
         """Put a part's functions into the module: those of `source`, or if None, the reader's."""
@@ -133,26 +127,22 @@ def find(module: Any, name: str) -> Any:
     return module
 
 
-def empty_functions(tree: ast.Module) -> tuple[set[str], dict[str, tuple[int, int]]]:
-    """Return the names of functions that are not written yet, and {name: (line, line of the empty
-    one)} of those that are written, but followed by an empty function of the same name."""
-    stubs, written, hidden = set(), dict[str, int](), {}
-    inside = [
-        (f"{owner.name}.", owner.body) for owner in tree.body if isinstance(owner, ast.ClassDef)
-    ]
-    for prefix, nodes in [("", tree.body), *inside]:
-        for node in nodes:
-            if not isinstance(node, ast.FunctionDef):
-                continue
-            name = prefix + node.name
-            if all(map(is_empty, node.body)):
-                stubs.add(name)
-                if name in written:
-                    hidden[name] = written[name], node.lineno
-            else:
-                stubs.discard(name)
-                written[name] = node.lineno
-    return stubs, hidden
+def stubs(tree: ast.Module) -> dict[str, str]:
+    """Return {function that is not written yet: a note}. The note is "", unless the function is
+    written, but an empty one of the same name follows."""
+    found, lines = {}, {}
+    classes = [(f"{node.name}.", node.body) for node in tree.body if isinstance(node, ast.ClassDef)]
+    for prefix, body in [("", tree.body), *classes]:
+        for node in body:
+            if isinstance(node, ast.FunctionDef):
+                name = prefix + node.name
+                found[name] = ""
+                if not all(map(is_empty, node.body)):
+                    del found[name]
+                    lines[name] = f"yours in line {node.lineno}"
+                elif name in lines:
+                    found[name] = f" (the empty one in line {node.lineno} replaces {lines[name]})"
+    return found
 
 
 def is_empty(statement: ast.stmt) -> bool:
@@ -248,33 +238,29 @@ def difference(mine: Tape, other: Tape, alike: Callable[[Seen, Seen], float]) ->
 
 
 def check(reader: Reader, step: Step, name: bool = True, begin: Callable = str) -> Verdict:
-    """Check a step. name: whether to look for known mistakes and to name them. begin: called with
-    the name of each part before its check. Right functions stay in the reader's module, so that
-    later steps use them."""
+    """Check a step. name: whether to name known mistakes. begin: called with the key of each part
+    before its check. Right functions stay in the reader's module, so that later steps use them."""
     missing, wrong, right = [], [], []
-    for part in step.parts:
+    for i, part in enumerate(step.parts):
         if wrong and {*part.names} & {*reader.wrong}:
             continue  # an earlier part has found a mistake in these functions
         if absent := reader.absent(part, step.name):
             missing += absent
             continue
         reader.place(part)
-        key = f"{step.name} {step.parts.index(part)}"
-        begin(key)
-        ended = reader.ended.get(key)
-        found = (None, ended) if ended else judge(part, reader.module, reader.path, name)
+        begin(key := f"{step.name} {i}")
+        found = reader.ended.get(key) or judge(part, reader.module, reader.path, name)
         if found:
-            wrong.append((found[0], f"{found[1]} See {part.lesson}".strip()))
+            wrong.append((found[0], f"{found[1]} See {part.lesson}"))
             reader.wrong |= dict.fromkeys(part.names, step.name)
             reader.place(part, build(part.source))
         else:
             right.append(part)
     if wrong:
-        names = " + ".join(name for name, _ in wrong if name) or None
-        titles = [part.title for part in right if part.title]
-        fine = f"{', '.join(titles)}: right." if titles else ""
-        says = " ".join(filter(None, [fine, *dict.fromkeys(text for _, text in wrong)]))
-        return Verdict(step.name, "wrong", names, says)
+        names = [mistake for mistake, _ in wrong if mistake]
+        fine = [f"{part.title}: right." for part in right if part.title]
+        says = " ".join(dict.fromkeys([*fine, *(text for _, text in wrong)]))
+        return Verdict(step.name, "wrong", " + ".join(names) or None, says)
     if missing:
         rest = "; the rest is right" if right else ""
         says = f"not yet: {', '.join(dict.fromkeys(missing))}{rest}"
@@ -298,7 +284,7 @@ def judge(
     if told.endswith("is a return missing?"):
         return "no return", told
     if "unexpected keyword argument" in told:
-        return "argument", f"{told} The arguments have the names that the skeleton gives them."
+        return "argument", f"{told} Keep the arguments' names that `new` has written."
     if name and (found := named(part, mine, right)):
         mistake, share = found
         these = "these are the results" if share == 1 else "the first wrong results are those"

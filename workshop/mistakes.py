@@ -4,14 +4,31 @@ from __future__ import annotations  # compile() passes this on to each chunk of 
 
 import ast
 import functools
+import itertools
 import re
 import types
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import generate
+import gpt2
+import samplers
+import speculative
+
 ROOT = Path(__file__).parents[1]
+REFERENCE = "workshop/reference.py"
+# a function that the reader writes, down to its docstring, and then our code
+BODIES = r'^( *)(def (?!new_cache|learn|model|fast).*\n +"""(?s:.*?)""")\n(?:\1    .*\n)*'
+# Readers differ in how a cache counts and stores its tokens, and a mistake then has other results.
+# So known mistakes of a cache are tried in several styles.
+STYLE = {
+    "COUNTED_BY": "extend",  # or "append", in the last block, or "model", after the last block
+    "JOINS": False,  # whether new keys are joined to the old ones, instead of put into slots
+    "CLEARS": False,  # whether `cut` sets the slots that it frees to 0
+}
 TEXTS: dict[str, str] = {}  # {name: the text of a source that is no file}
-NAMES: dict[str, dict] = {}  # {name: what the functions of that source use}
+PROJECT = vars(gpt2) | vars(generate) | vars(samplers) | vars(speculative)
+NAMES: dict[str, dict] = {REFERENCE: PROJECT | STYLE}  # {name: what that source's functions use}
 
 
 class Mistake(NamedTuple):
@@ -66,29 +83,33 @@ def changed(source: str, function: str, changes: list[str]) -> str:
 
 @functools.cache
 def build(source: str, wrong: Mistake | None = None, style: str = "") -> types.ModuleType:
-    """Return a file of the project as a module. wrong: the mistake to put into it."""
+    """Return a file of the project as a module. wrong: the mistake to put into it. style: lines
+    such as "JOINS = True"."""
     module = types.ModuleType("ours")
     vars(module).update(NAMES.get(source, {}))
-    for chunk in text_of(source, wrong, style).split("\n\n\n"):  # they separate functions
-        exec(compiled(chunk), vars(module))
+    for chunk in [*text_of(source, wrong).split("\n\n\n"), style]:  # they separate functions
+        if not (chunk.startswith("def ") and chunk.endswith('"""')):  # NAMES has this function
+            exec(compiled(chunk), vars(module))
     return module
 
 
-def text_of(source: str, wrong: Mistake | None = None, style: str = "") -> str:
-    """Return the text of a file, with a mistake. style: lines such as 'JOINS = True', which replace
-    those that set the same names."""
+def text_of(source: str, wrong: Mistake | None = None) -> str:
+    """Return the text of a file, with a mistake."""
     text = read(source)
     if wrong and wrong.source == source:
         begin, end = body(source, wrong.function)
         text = text[:begin] + wrong.code + text[end:]
-    for line in style.splitlines():
-        text = re.sub(rf"^{line.partition(' = ')[0]} = .*", line, text, flags=re.M)
     return text
 
 
-@functools.cache
+def skeleton() -> str:
+    """Return the file that a reader begins with: reference.py with `...` below its docstrings."""
+    text = re.sub(BODIES, r"\1\2\n\1    ...\n", read(REFERENCE), flags=re.M)
+    return re.sub(r".*# ours.*\n", "", text)
+
+
+@functools.cache  # chunks without a mistake are compiled only once
 def compiled(chunk: str) -> types.CodeType:
-    """Compile a chunk of a file. Chunks without a mistake are compiled only once."""
     return compile(chunk, "<ours>", "exec")
 
 
@@ -111,8 +132,7 @@ def body(source: str, function: str) -> tuple[int, int]:
 def find_node(source: str, function: str) -> Any:
     node: Any = parsed(source)
     for name in function.split("."):
-        inside = (n for n in ast.walk(node) if isinstance(n, ast.FunctionDef | ast.ClassDef))
-        node = next(n for n in inside if n.name == name)
+        node = next(inside for inside in ast.walk(node) if getattr(inside, "name", None) == name)
     return node
 
 
@@ -124,5 +144,4 @@ def parsed(source: str) -> ast.Module:
 @functools.cache
 def line_starts(source: str) -> list[int]:
     """Return where each line begins: line n begins at [n - 1]. The sources are ASCII."""
-    lines = read(source).splitlines(keepends=True)
-    return [sum(map(len, lines[:n])) for n in range(len(lines) + 1)]
+    return [0, *itertools.accumulate(map(len, read(source).splitlines(keepends=True)))]

@@ -1,45 +1,134 @@
-"""Right solutions in the skeleton's form, for functions that look different in the project itself.
+"""GPT-2, built by you. `python -m workshop mine.py` tells you which steps are done.
 
-Readers differ in how a cache counts and stores its tokens, and a mistake then has other results. So
-known mistakes of a cache are tried in several styles, which the three constants describe.
+Replace each `...` with your own code, from top to bottom. A step may use functions of earlier
+steps. If such a function is missing or wrong, the workshop uses the project's function instead.
+
+    [..., n]   an array whose last axis has n numbers; there may be other axes before it
+    n_new      number of tokens in this call    n_all   number of new and earlier tokens
+    n_embd     size of one token's vector, which n_head heads share: n_embd = n_head * d_head
+
+Arrays of real numbers are float32 and must stay float32. You may write more functions. Never change
+an argument in place.
 """
 
-import math  # noqa: F401, known mistakes use it
+import math
 
 import numpy as np
 
-from generate import advance, cached  # noqa: F401, the last step runs all these functions
-from gpt2 import (  # noqa: F401
-    attention,
-    causal_mask,
-    feed_forward,
-    gelu,
-    layer_norm,
-    linear,
-    log_softmax,
-    merge_heads,
-    softmax,
-    split_heads,
-)
-from samplers import draw
-from speculative import verify
-
-COUNTED_BY = "extend"  # or "append", in the last block, or "model", after the last block
-JOINS = False  # whether new keys are joined to the old ones; otherwise they are put into slots
-CLEARS = False  # whether `cut` sets the slots that it frees to 0
+# ours: `new` writes this file with `...` in place of the code below each docstring. The code of
+# ours: functions that are only a docstring is that of the project.
+# === 1. softmax ===================================================================================
 
 
-# --- block, model, keys ---------------------------------------------------------------------------
+def softmax(x):  # [..., n] -> [..., n]
+    """Return e^x / sum(e^x), so that each row sums to 1. x may contain numbers like 1000."""
+
+
+# === 2. layers ====================================================================================
+
+
+def layer_norm(x, g, b, eps=1e-5):  # [..., n_embd], [n_embd], [n_embd] -> [..., n_embd]
+    """Subtract each row's mean, and divide by sqrt(variance + eps). Multiply by g, then add b."""
+
+
+def gelu(x):  # [...] -> [...]
+    """Return x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3)))."""
+
+
+def linear(x, w, b=0):  # [..., n_in], [n_out, n_in], [n_out] -> [..., n_out]
+    """Multiply each row of x by the matrix w, then add b. w has one row for each output number."""
+
+
+# === 3. attention =================================================================================
+
+
+def attention(q, k, v, mask):  # [..., n_new, d], 2 x [..., n_all, d], mask -> [..., n_new, d]
+    """Return softmax(q k^T / sqrt(d) + mask) v: for each query, a weighted mean of the values.
+
+    mask [..., n_new, n_all]: 0 where a query may see a key, -1e10 where it may not.
+    """
+
+
+# === 4. mask ======================================================================================
+
+
+def causal_mask(positions):  # [..., n_new], whole numbers -> [..., 1, n_new, n_all]
+    """Return a mask: -1e10 where a key comes later in the text than the query, else 0.
+
+    positions: the queries' positions, such as [0 1 2], or [3 4] for two tokens that follow three
+    tokens in a cache. Key i has position i, so n_all is the largest position + 1. The axis of
+    length 1 is the axis of the heads, which all share one mask.
+    """
+
+
+# === 5. heads =====================================================================================
+
+
+def split_heads(x, n_head):  # [..., n, n_head * d_head] -> [..., n_head, n, d_head]
+    """Cut each row into n_head parts. Head 0 gets the first d_head numbers of every row."""
+
+
+def merge_heads(x):  # [..., n_head, n, d_head] -> [..., n, n_head * d_head]
+    """Undo split_heads: put the heads of each row side by side again."""
+
+
+# === 6. block =====================================================================================
+# A weight matrix and its bias are one dict {"w": ..., "b": ...}, so call linear(x, **c_attn). Only
+# params["wte"], params["wpe"] and params["lm_head"] are plain arrays, without a bias.
+# Ignore `cache` and `layer` until step 11 ("keys").
+
+
+def self_attention(x, c_attn, c_proj, n_head, mask, cache=None, layer=0):
+    """Return the attention of all heads: x [..., n_new, n_embd] -> [..., n_new, n_embd].
+
+    c_attn (n_embd -> 3 * n_embd) gives each row's query, key and value, in this order. Compute the
+    attention of each head, merge the heads, and apply c_proj (n_embd -> n_embd).
+    Step 11: if there is a cache, `k, v = cache.append(layer, k, v)` returns all keys and values.
+    """
+    qkv = np.split(linear(x, **c_attn), 3, axis=-1)  # 3 x [..., n_new, n_embd]
+    q, k, v = (split_heads(part, n_head) for part in qkv)  # 3 x [..., n_head, n_new, d_head]
+    if cache is not None:
+        k, v = cache.append(layer, k, v)  # 2 x [..., n_head, n_all, d_head]
+    return linear(merge_heads(attention(q, k, v, mask)), **c_proj)
+
+
+def feed_forward(x, c_fc, c_proj, activation):  # [..., n_embd] -> [..., n_embd]
+    """Apply c_fc (n_embd -> 4 * n_embd), then activation, then c_proj (4 * n_embd -> n_embd)."""
 
 
 class GPT2:
+    """The model. Create it with model = GPT2(params, n_head); then model(ids) returns logits."""
+
     def __init__(self, params, n_head, stop_ids=(), activation=gelu, eps=1e-5):
         self.params, self.n_head, self.stop_ids = params, n_head, tuple(stop_ids)
         self.activation, self.eps = activation, eps
         self.n_vocab, self.n_embd = params["wte"].shape
         self.n_ctx = len(params["wpe"])
 
+    def block(self, x, ln_1, attn, ln_2, mlp, mask, cache=None, layer=0):
+        """Return x [..., n_new, n_embd] after one block.
+
+        Apply ln_1 to x, then self_attention, and add the result to x. Apply ln_2 to this new x,
+        then feed_forward, and add the result to it. ln_1 and ln_2 are dicts {"g", "b"}, attn is
+        {"c_attn", "c_proj"}, mlp is {"c_fc", "c_proj"}. self has n_head, activation and eps.
+        """
+        h = layer_norm(x, **ln_1, eps=self.eps)
+        x = x + self_attention(h, **attn, n_head=self.n_head, mask=mask, cache=cache, layer=layer)
+        h = layer_norm(x, **ln_2, eps=self.eps)
+        return x + feed_forward(h, **mlp, activation=self.activation)
+
+    # === 7. model =================================================================================
+
     def __call__(self, ids, cache=None, last=None):  # [..., n_new] -> [..., n_new, n_vocab]
+        """For each of ids (a list or an array), return the logits of the token that follows it.
+
+        Add the rows of params["wte"] for the ids and the rows of params["wpe"] for the positions.
+        Apply each block of params["blocks"] with the causal mask, then layer_norm with
+        params["ln_f"], then linear with params["lm_head"], or params["wte"] if there is no lm_head.
+        last: None for all logits, or a number n for those of the last n positions; then compute no
+        others.
+        Step 11: if there is a cache, `positions = cache.extend(n_new)`.
+        """
         ids = np.asarray(ids)
         n_new = ids.shape[-1]
         positions = np.arange(n_new) if cache is None else cache.extend(n_new)
@@ -53,32 +142,118 @@ class GPT2:
         x = layer_norm(x, **self.params["ln_f"], eps=self.eps)
         return linear(x, self.params.get("lm_head", self.params["wte"]))
 
-    def block(self, x, ln_1, attn, ln_2, mlp, mask, cache=None, layer=0):
-        h = layer_norm(x, **ln_1, eps=self.eps)
-        x = x + self_attention(h, **attn, n_head=self.n_head, mask=mask, cache=cache, layer=layer)
-        h = layer_norm(x, **ln_2, eps=self.eps)
-        return x + feed_forward(h, **mlp, activation=self.activation)
-
     def new_cache(self, *batch):
+        """Return an empty cache: new_cache() for one text, new_cache(8) for eight."""
         d_head = self.n_embd // self.n_head
         return Cache(len(self.params["blocks"]), batch, self.n_head, self.n_ctx, d_head)
 
 
-def self_attention(x, c_attn, c_proj, n_head, mask, cache=None, layer=0):
-    qkv = np.split(linear(x, **c_attn), 3, axis=-1)  # 3 x [..., n_new, n_embd]
-    q, k, v = (split_heads(part, n_head) for part in qkv)  # 3 x [..., n_head, n_new, d_head]
-    if cache is not None:
-        k, v = cache.append(layer, k, v)  # 2 x [..., n_head, n_all, d_head]
-    return linear(merge_heads(attention(q, k, v, mask)), **c_proj)
+# === 8. draw ======================================================================================
+
+
+def draw(probs, rng):  # [n_vocab], numpy.random.Generator -> int
+    """Draw one token at random: return i with probability probs[i]."""
+
+
+# A filter is a function (logits [n_vocab], ids of the text so far) -> logits [n_vocab]. To rule out
+# a token, it returns -inf as the token's logit. Each of the next three functions returns a filter.
+
+
+def temperature(t):
+    """Return a filter that divides the logits by t."""
+
+
+def top_k(k):
+    """Return a filter that keeps only the k largest logits, or all if there are fewer than k."""
+
+
+def top_p(p):
+    """Return a filter that keeps top tokens only until their probabilities sum to at least p."""
+
+
+# === 9. naive =====================================================================================
+# A loop gets a `sequence`, the text that grows:
+#
+#     sequence.ids             the text so far, a list of ids; do not change it yourself
+#     sequence.append(token)   adds a token to the text, ends the text if it must end, and returns
+#                              the token
+#     sequence.running         whether the text still grows
+#     sequence.n_left          how many more tokens may follow at most
+#     sequence.sampler         sampler(logits [n_vocab], ids so far) -> probabilities [n_vocab]
+#     sequence.rng             the random generator of this text
+
+
+def naive(model, sequence):
+    """Yield tokens until sequence.running is False. Run the model on the whole text for each token.
+
+    Give the logits of the last position to the sampler, and draw a token from its probabilities.
+    Add each token to the text with sequence.append before you yield it.
+    """
+
+
+# === 10. pairs ====================================================================================
+
+
+def merge(symbols, pair):  # list, (left, right) -> list
+    """From left to right, replace each `left` followed by `right` with one symbol, left + right.
+
+    merge([b"a", b"b", b"c", b"a", b"b"], (b"a", b"b")) -> [b"ab", b"c", b"ab"]
+    """
+    merged, skip = [], False
+    for i in range(len(symbols)):
+        if skip:
+            skip = False
+        elif tuple(symbols[i : i + 2]) == tuple(pair):
+            merged.append(pair[0] + pair[1])
+            skip = True
+        else:
+            merged.append(symbols[i])
+    return merged
+
+
+def encode(word, merges, vocab):  # str, list of pairs, {bytes: id} -> list of ids
+    """Return a word's ids. At first, the word's symbols are its UTF-8 bytes, each a bytes object.
+
+    Of all pairs of neighbouring symbols, merge the pair that comes first in merges. Repeat this
+    until no pair is in merges. Then look up the id of each symbol in vocab.
+    """
+    symbols = [bytes([byte]) for byte in word.encode("utf-8")]
+    ranks = {pair: rank for rank, pair in enumerate(merges)}
+    for _ in symbols[1:]:  # at most so many merges
+        pairs = [pair for pair in zip(symbols, symbols[1:]) if pair in ranks]
+        if not pairs:
+            break
+        symbols = merge(symbols, min(pairs, key=ranks.__getitem__))
+    return [vocab[symbol] for symbol in symbols]
+
+
+# === 11. keys =====================================================================================
+# A cache stores the keys and values of earlier tokens, so that the model runs only on new tokens.
+# First let self_attention, GPT2.block and GPT2.__call__ use it: call append in self_attention, and
+# extend in __call__. Then write extend and append for one new token at a time, then for several
+# new tokens after earlier tokens, and then cut. The workshop checks these three one by one.
 
 
 class Cache:
-    def __init__(self, n_layer, batch, n_head, n_ctx, d_head):
-        self.n_ctx, self.length = n_ctx, 0
-        shape = (*batch, n_head, 0 if JOINS else n_ctx, d_head)
-        self.kv = [[np.zeros(shape, np.float32) for _ in range(2)] for _ in range(n_layer)]
+    """The keys and values of all tokens so far, for each block.
 
-    def extend(self, n_new):
+    In each pass, the model calls extend once, then append once for each block. After the pass,
+    self.length must include the new tokens. You may count them in extend, in the last block's
+    append, or at the end of GPT2.__call__, but only once.
+    """
+
+    def __init__(self, n_layer, batch, n_head, n_ctx, d_head):
+        self.n_ctx, self.length = n_ctx, 0  # length: the number of tokens in the cache
+        # Create storage for each block's keys and values here: an array with n_ctx slots, or
+        # arrays that grow. batch is () for one text, (8,) for eight texts of equal length.
+        shape = (*batch, n_head, 0 if JOINS else n_ctx, d_head)  # ours
+        self.kv = [[np.zeros(shape, np.float32) for _ in range(2)] for _ in range(n_layer)]  # ours
+
+    def extend(self, n_new):  # int -> [n_new]
+        """Return the positions of n_new new tokens, which follow the tokens in the cache.
+
+        If there would be more than n_ctx tokens, raise a ValueError and change nothing.
+        """
         old = self.length
         if old + n_new > self.n_ctx:
             raise ValueError(f"{old + n_new} tokens do not fit the context of {self.n_ctx}")
@@ -86,7 +261,8 @@ class Cache:
             self.length = old + n_new  # count them
         return np.arange(old, old + n_new)
 
-    def append(self, layer, k, v):
+    def append(self, layer, k, v):  # 2 x [*batch, n_head, n_new, d_head] -> the same with n_all
+        """Store a block's new keys and values; return all its keys and values, old and new."""
         n_new = k.shape[-2]
         start = self.length - n_new if COUNTED_BY == "extend" else self.length
         stop = start + n_new
@@ -104,30 +280,64 @@ class Cache:
         return both
 
     def cut(self, length):
+        """Forget the tokens from position `length` on. Do nothing if there are no such tokens."""
         if length < self.length:
             self.length = length
             if JOINS:
                 self.kv = [[one[..., :length, :] for one in both] for both in self.kv]
 
-    def select(self, rows):
+    def select(self, rows):  # list of row numbers
+        """Step 16: keep only these rows of the batch, in this order. A row may be repeated."""
         self.kv = [[one[rows] for one in both] for both in self.kv]
 
 
-# --- rows -----------------------------------------------------------------------------------------
+# === 12. cached ===================================================================================
+
+
+def advance(model, ids, cache, chunk=256):  # -> [n_vocab]
+    """Run the model on the ids that are not in the cache yet, at most `chunk` ids in one pass.
+
+    Return the logits after the last id; pass last=1, so that the model computes no others. You may
+    assume that the cache contains the first cache.length ids, and that at least one id is new.
+    """
+
+
+def cached(model, sequence, cache=None):
+    """Yield the tokens that naive yields, but run the model on each token only once.
+
+    cache: a cache that contains the beginning of the text; if it is None, use model.new_cache().
+    """
+
+
+# === 13. rows (no later step needs it) ============================================================
+# Each row is a text; the texts differ in length. Slot i of a row is for the token at position i.
+# Your causal mask hides the unused slots of shorter rows, because it treats them as later keys.
 
 
 class Rows:
+    """A cache for rows of different lengths. lengths[i]: how many tokens row i has, at first 0."""
+
     def __init__(self, n_layer, n_rows, n_head, n_ctx, d_head):
         self.n_ctx, self.lengths = n_ctx, np.zeros(n_rows, int)
-        self.kv = np.zeros((2, n_layer, n_rows, n_head, n_ctx, d_head), np.float32)
+        # Create storage for the keys and values here.
+        self.kv = np.zeros((2, n_layer, n_rows, n_head, n_ctx, d_head), np.float32)  # ours
 
-    def extend(self, n_new):
+    def extend(self, n_new):  # int -> [n_rows, n_new]
+        """Return the positions of n_new new tokens in each row. They follow the row's old tokens.
+
+        You need not check whether there are more than n_ctx tokens.
+        """
         old = self.lengths[:, None]
         if COUNTED_BY == "extend":
             self.lengths = self.lengths + n_new  # count them
         return old + np.arange(n_new)
 
-    def append(self, layer, k, v):
+    def append(self, layer, k, v):  # 2 x [n_rows, n_head, n_new, d_head] -> the same with n_all
+        """Store each row's new keys and values in their slots; return all keys and values.
+
+        n_all: the length of the longest row, including its new tokens. Unused slots may contain
+        any finite numbers, because the mask hides them.
+        """
         rows, n_new = np.arange(len(k))[:, None], k.shape[2]
         start = self.lengths - n_new if COUNTED_BY == "extend" else self.lengths
         slots = start[:, None] + np.arange(n_new)  # [n_rows, n_new]
@@ -138,14 +348,21 @@ class Rows:
             self.lengths = self.lengths + n_new  # count them
         return self.kv[:, layer, :, :, :n_all]
 
-    def cut(self, lengths):
+    def cut(self, lengths):  # [n_rows]
+        """In each row i, forget the tokens from position lengths[i] on."""
         self.lengths = np.minimum(self.lengths, lengths)
         if CLEARS:
             for row, length in enumerate(self.lengths):
                 self.kv[:, :, row, :, length:] = 0
 
 
-def prefill(model, prompts, cache):
+def prefill(model, prompts, cache):  # -> [n_rows, n_vocab]
+    """Run the model once on prompts (lists of ids) of different lengths. cache: an empty Rows.
+
+    model(ids [n_rows, n_new], cache) -> logits [n_rows, n_new, n_vocab]. Pad shorter prompts at
+    the end with any token. Return the logits of each prompt's last token, not of the padding.
+    Afterwards the cache must contain only the prompts.
+    """
     lengths = np.array([len(prompt) for prompt in prompts])
     ids = np.array([[*prompt, *[0] * (lengths.max() - len(prompt))] for prompt in prompts])
     logits = model(ids, cache)
@@ -153,42 +370,42 @@ def prefill(model, prompts, cache):
     return logits[np.arange(len(prompts)), lengths - 1]
 
 
-# --- pairs ----------------------------------------------------------------------------------------
+# === 14. rule =====================================================================================
 
 
-def merge(symbols, pair):
-    merged, skip = [], False
-    for i in range(len(symbols)):
-        if skip:
-            skip = False
-        elif tuple(symbols[i : i + 2]) == tuple(pair):
-            merged.append(pair[0] + pair[1])
-            skip = True
-        else:
-            merged.append(symbols[i])
-    return merged
+def verify(logits, ids, drafts, qs, sampler, rng):
+    """Return the tokens that follow ids: the accepted drafts and one more token.
+
+    drafts: ids proposed by a small model; qs[i] [n_vocab]: the distribution q that drafts[i] was
+    drawn from. logits [n_drafts + 1, n_vocab]: row i predicts the token at the position of
+    drafts[i], and the last row the token after them. sampler(row, all ids before) -> p [n_vocab].
+    Accept each draft x in turn with probability min(1, p(x) / q(x)). At the first rejection draw a
+    token from max(0, p - q), normalised, and stop. If you accept all drafts, draw one more from p.
+    Accepted and redrawn tokens are distributed like p, because min(p, q) + max(0, p - q) = p.
+    """
 
 
-def encode(word, merges, vocab):
-    symbols = [bytes([byte]) for byte in word.encode("utf-8")]
-    ranks = {pair: rank for rank, pair in enumerate(merges)}
-    for _ in symbols[1:]:  # at most so many merges
-        pairs = [pair for pair in zip(symbols, symbols[1:]) if pair in ranks]
-        if not pairs:
-            break
-        symbols = merge(symbols, min(pairs, key=ranks.__getitem__))
-    return [vocab[symbol] for symbol in symbols]
-
-
-# --- speculation ----------------------------------------------------------------------------------
+# === 15. speculation ==============================================================================
 
 
 class DraftModel:
+    """A drafter: a small model with its own cache, which proposes tokens for a large model."""
+
     def __init__(self, model, sampler, seed):
+        """Store what `propose` needs.
+
+        seed: use it to make an rng for the drafts. This rng must not be default_rng(seed), which
+        draws the text, because the drafts must be independent of the text's random numbers.
+        """
         self.model, self.sampler, self.cache = model, sampler, model.new_cache()
         self.rng, self.seen = np.random.default_rng([seed, 1]), []
 
-    def propose(self, ids, n):
+    def propose(self, ids, n):  # -> n tokens, n distributions [n_vocab]
+        """Draw n tokens that follow ids, one by one, with the small model and the sampler.
+
+        Return the tokens and their distributions. In the next call, ids may differ from this text
+        after a common beginning. Keep this beginning in the cache, but run at least the last id.
+        """
         drafts, qs = [], []
         same = [a == b for a, b in zip(self.seen, ids[:-1])]
         kept = [*same, False].index(False)
@@ -204,10 +421,18 @@ class DraftModel:
         return drafts, qs
 
     def learn(self, ids, drafts, logits, tokens):
-        pass
+        """Do nothing. Other drafters use it to learn from the large model's logits and tokens."""
 
 
 def speculative(model, sequence, drafter, gamma=4):
+    """Yield tokens that are distributed like those of naive, but up to gamma + 1 for each pass.
+
+    In each round get drafts, qs = drafter.propose(sequence.ids, n). n is gamma, or less at the end:
+    a round yields up to n + 1 tokens, but only sequence.n_left more may be yielded. Run the model
+    once, on the ids that are not in its cache, followed by the drafts. Call verify, then
+    drafter.learn(ids, drafts, logits, tokens). While sequence.running, append each token, then
+    yield it. At the end of the round, cut the rejected drafts from the cache.
+    """
     cache = model.new_cache()
     while sequence.running:
         ids = list(sequence.ids)
@@ -223,10 +448,27 @@ def speculative(model, sequence, drafter, gamma=4):
         cache.cut(len(sequence.ids) - 1)
 
 
-# --- beam -----------------------------------------------------------------------------------------
+# === 16. beam =====================================================================================
+# First write Cache.select, so that beam_search runs on your own GPT2: select([0, 0, 1]) keeps
+# row 0, row 0 again, and row 1.
 
 
 def beam_search(model, prompt, n, width=4, length_penalty=1.0):
+    """Return the best texts, at most `width`: a list of (new ids, log P, score), best first.
+
+    Begin with one beam, the prompt. In each of n steps, extend every beam with every token: these
+    texts are the candidates. The best ones have the largest log P, the sum of the new tokens' log
+    probabilities. A candidate that ends with one of model.stop_ids is finished if it is among the
+    best `width` candidates; otherwise drop it. The best `width` candidates without a stop id are
+    the next beams. In the last step, the best `width` candidates are finished.
+    score = log P / (number of new tokens) ** length_penalty; rank the finished texts by score.
+    Run the model only on each beam's new token, with cache = model.new_cache(1), which has one row.
+    After each step, cache.select gives each beam the row of the beam that it continues.
+
+    Of six candidates with width=2, best first, let a, d and f end with a stop id:
+
+        a finished   b beam   c beam   d dropped: not among the best 2   e dropped   f dropped
+    """
     cache, beams, finished = model.new_cache(1), [([], 0.0)], []
     new = np.array([prompt])
     for step in range(n):
@@ -251,11 +493,24 @@ def beam_search(model, prompt, n, width=4, length_penalty=1.0):
     return finished[:width]
 
 
-# --- stories --------------------------------------------------------------------------------------
+# === 17. stories ==================================================================================
+# There is nothing to write here: your file now runs a real model.
+#   python generate.py "The dragon was hungry. He" --model "mine.py:model()" --loop mine.py:cached
 
 
 def model(name="stories"):
-    import utils  # this needs more than NumPy, unlike the other steps
+    """Return (tokenizer, model): your own GPT2 with the weights of a bundled model."""
+    import utils
 
     tokenizer, loaded = utils.load(name)
     return tokenizer, GPT2(loaded.params, loaded.n_head, loaded.stop_ids)
+
+
+def fast(model, sequence):
+    """Yield the tokens of your speculative loop. Its drafts are copied from the earlier text.
+
+    python generate.py "The dragon was hungry. He" --loop mine.py:fast
+    """
+    from decoding.drafters import PromptLookup
+
+    return speculative(model, sequence, PromptLookup(model.n_vocab))

@@ -1,76 +1,83 @@
-"""Checks: forbid a phrase, find who marked a text, correct a filter's probabilities."""
+"""Checks: the mask of a pattern, the text most like the others, a filter's shares, trust."""
 
-import lessons
-import numpy as np
+from workshop.compare import Seen
+from workshop.engine import Part
+from workshop.mistakes import mistakes, of
 
-import utils
-from examples.watermark import watermark
-from generate import generate
-from samplers import Sampler
-
-tokenizer, model = utils.load("stories")
-BEFORE_PHRASE = [  # (the text so far, the forbidden phrase)
-    ("Tim was very", "happy"),
-    ("Tim was hap", "happy"),
-    ("The pup", "happy"),
-    ("Tim", " was very"),
-    ("Tim was", " was very"),
-    ("The", " cat"),
-    ("Tim was happy. One day, Tim went to the park with his mom. Tim was very", "happy"),
-]
-
-
-def exercise_1(never):
-    """Check never(phrase) -> a filter that prevents the phrase."""
-    pieces = [tokenizer.decode([id]) for id in range(model.n_vocab)]
-    logits = np.random.default_rng(0).normal(size=model.n_vocab).astype(np.float32)
-    ids = tokenizer.encode("Tim was very")
-    assert never("happy")(logits, ids) is not None, "write never"
-    for text, phrase in BEFORE_PHRASE:
-        ids = tokenizer.encode(text)
-        kept = np.isfinite(never(phrase)(logits, ids))
-        must_go = np.array([phrase in (text + piece)[-len(phrase) - 20 :] for piece in pieces])
-        left, gone = kept & must_go, ~kept & ~must_go
-        piece = pieces[np.argmax(left)]
-        assert not left.any(), f"after {text!r}, {piece!r} is left, but completes {phrase!r}"
-        piece = pieces[np.argmax(gone)]
-        assert not gone.any(), f"after {text!r}, keep {piece!r}: it does not complete {phrase!r}"
-        same = np.array_equal(never(phrase)(logits, ids)[kept], logits[kept])
-        assert same, "the logits of the other tokens should stay as they are"
-    start = tokenizer.encode("Once upon a time")
-    text = tokenizer.decode(list(generate(model, start, 60, Sampler(never("was")), 1)))
-    assert "was" not in text, f"never('was') did not prevent {text!r}"
+KNOWN = mistakes("""
+[notebooks/choosing.ipynb allowed]
+with the end always allowed: only after a complete match
+    fits[end] = -> fits[end] = True or
+with the end allowed where the text can still grow: only after a complete match
+    text) is not -> text, partial=True) is not
+with the end never allowed: after a complete match it may follow
+    fits[end] = -> fits[end] = False and
+with the piece of the end as if it were text: it ends the text
+    fits[end] = -> unused =
+[notebooks/choosing.ipynb most_alike]
+with each different text counted once: equal texts are votes for each other
+    for other in texts -> for other in set(texts)
+without the equal texts: leave out at most the text itself
+    for other in texts -> for other in texts if other != text
+[notebooks/choosing.ipynb corrected]
+of the draws: count each one with its weight
+    np.prod(masses) -> 1
+divided by the masses: where little mass was left, the filter has drawn too often
+    np.prod(masses) -> 1 / np.prod(masses)
+with the last mass only: the masses of all steps are multiplied
+    np.prod(masses) -> masses[-1]
+of the last draw of each text: add up the weights
+    weights.get(text, 0) + ->
+[notebooks/choosing.ipynb trusted]
+of how often an answer is right *and* accepted: divide by how often one is accepted
+     / accepted ->
+of `catch`, the share of right answers that are accepted
+    p * catch / accepted -> catch
+""")
 
 
-def exercise_2(writer):
-    """Check writer(ids, keys) -> the key that the text was marked with, or None."""
-    start, keys = tokenizer.encode("Once upon a time"), list(range(100, 110))
-
-    def text(*filters):
-        return lessons.continuations(model, start, Sampler(*filters), 1, 200)[0].tolist()
-
-    marked, plain = text(watermark(104)), text()
-    first = writer(marked, keys)
-    assert first is not None or writer(plain, keys) is not None, "write writer"
-    assert first is None or first in keys, f"return one of the keys or None, not {first!r}"
-    assert writer(marked, keys) == 104, "for a marked text, return the key with the largest z"
-    assert writer(plain, keys) is None, "somebody is accused of a text without a mark"
-    assert writer(marked, keys[5:]) is None, "somebody is accused, but the right key is not listed"
-    near = writer(plain, [2267])  # of the keys 110 to 2267, the last gives the largest z, 3.6
-    assert near is None, "somebody is accused of a text without a mark: z should be at least 4"
+def see_allowed(m, seed):
+    pieces = [" a", " ab", "b", "<|end|>", "c", " ", "bc", "."]
+    for pattern in "( ab)+c?", " a.*", "( a| ab)[.]", ".*":
+        for text in "", " a", " ab", " abc", " a.":
+            fits = m.allowed(pattern, text, pieces, 3)
+            given = f"{text!r}, with the pattern {pattern!r}"
+            yield Seen(f"which of {pieces} may follow {given}", [bool(fit) for fit in fits])
 
 
-def exercise_3(corrected):
-    """Check corrected(drawn) -> {text: its share}. drawn: a list of (text, the mass that the filter
-    keeps at each step)."""
-    assert corrected([("a", [0.5])]) is not None, "write corrected"
-    few = corrected([("a", [0.5, 0.1]), ("b", [0.5, 0.4])])
-    assert set(few) == {"a", "b"}, "return a share for each text"
-    assert abs(sum(few.values()) - 1) < 1e-6, f"the shares sum to {sum(few.values()):.3f}, not to 1"
-    assert few["a"] < few["b"], "the text whose steps left less mass should get the smaller share"
-    # The condition allows x (P = 0.6) or y (P = 0.2) as the first token: 0.8 in all. Then it allows
-    # only the end of the text, which has P = 0.01 after x and 0.5 after y.
-    rng = np.random.default_rng(0)
-    drawn = [("x", [0.8, 0.01]) if rng.random() < 0.75 else ("y", [0.8, 0.5]) for _ in range(4000)]
-    share, right = corrected(drawn)["x"], 0.006 / 0.106
-    assert abs(share - right) < 0.01, f"by the condition, x has {right:.3f}, not {share:.3f}"
+def equal(one, other):
+    return one == other
+
+
+def shared(one, other):  # the share of letters in both
+    return len({*one} & {*other}) / len({*one} | {*other})
+
+
+def see_most_alike(m, seed):
+    for likeness, texts in (
+        (equal, ["b", "a", "a"]),
+        (shared, ["cd", "bcd", "abcd", "abc", "x"]),
+        (shared, ["ab", "ab", "xyz", "xyz", "wxyz"]),
+    ):
+        yield Seen(f"of {texts}, by {likeness.__name__} letters", m.most_alike(texts, likeness))
+
+
+def see_corrected(m, seed):
+    for drawn in (
+        [("a", [0.5, 0.1]), ("b", [0.5, 0.4])],
+        [("x", [0.8, 0.5]), ("y", [0.8, 0.01]), ("x", [0.8, 0.5]), ("z", [0.2])],
+        [("y", [0.3, 0.2, 0.9]), ("x", [0.5]), ("y", [0.3, 0.2, 0.9])],
+    ):
+        shares = m.corrected(drawn)
+        yield Seen(f"for {drawn}", {text: round(float(x), 4) for text, x in shares.items()})
+
+
+def see_trusted(m, seed):
+    for given in (0.5, 0.9, 0.3), (0.01, 1, 0.05), (0.2, 0.6, 0.1), (0.9, 0.5, 0.5):
+        yield Seen(f"p, catch, slip = {given}", round(m.trusted(*given), 4))
+
+
+exercise_allowed = Part(("allowed",), see_allowed, of("allowed", KNOWN))
+exercise_most_alike = Part(("most_alike",), see_most_alike, of("most_alike", KNOWN))
+exercise_1 = Part(("corrected",), see_corrected, of("corrected", KNOWN))
+exercise_2 = Part(("trusted",), see_trusted, of("trusted", KNOWN))

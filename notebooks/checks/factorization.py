@@ -1,79 +1,85 @@
-"""Checks: bits per byte, Bayes' rule, the temperature of tokens and of texts."""
+"""Checks: the factors of a text and of a table, bits per byte, Bayes' rule, two temperatures."""
 
 import itertools
-import math
 
+import lessons
 import numpy as np
 
-import utils
-from decoding.score import score
-from gpt2 import GPT2, log_softmax
+from workshop.compare import Seen
+from workshop.engine import Part
+from workshop.mistakes import mistakes, of
 
-tokenizer, model = utils.load("stories")
-WORDS = "She", "They", " was", " were", " happy", ".", "<|endoftext|>"
-ROWS = [tokenizer.encode(word, special=True)[0] for word in WORDS]
-TABLES = {"wte": model.params["wte"][ROWS], "wpe": model.params["wpe"][:8]}
-WORLD, START = GPT2({**model.params, **TABLES}, model.n_head), len(WORDS) - 1
-
-
-def table(t=1.0):
-    """Return a table, [n_words] * 4: P of each text of four tokens at the temperature t."""
-    texts = np.array(list(itertools.product(range(len(WORDS)), repeat=4)))
-    before = np.hstack([np.full((len(texts), 1), START), texts[:, :-1]])
-    log_p = np.take_along_axis(log_softmax(WORLD(before) / t), texts[..., None], -1)
-    return np.exp(log_p.sum(axis=(1, 2), dtype=np.float64)).reshape((len(WORDS),) * 4)
-
-
-def exercise_1(bits_per_byte):
-    """Check bits_per_byte(perplexity, n_tokens, text) -> float."""
-    for text in ("Once upon a time there was a frog.", "Das schöne Mädchen aß süße Äpfel."):
-        result = score(tokenizer, model, text)
-        answer = bits_per_byte(result["perplexity"], len(result["ids"]), text)
-        assert answer is not None, "write bits_per_byte"
-        right = result["bits_per_byte"]
-        assert not np.isclose(answer, right * math.log(2), rtol=1e-3), "these are nats, not bits"
-        characters = right * len(text.encode()) / len(text)
-        if len(text.encode()) != len(text):
-            assert not np.isclose(answer, characters, rtol=1e-3), "these are bits per character"
-        per_token = right * len(text.encode()) / len(result["ids"])
-        assert not np.isclose(answer, per_token, rtol=1e-3), "these are bits per token"
-        assert answer > 0, "bits per byte are a cost, so they are positive"
-        close = np.isclose(answer, right, rtol=1e-3)
-        assert close, f"{text!r} costs {right:.3f} bits per byte, not {answer:.3f}"
-
-
-def exercise_2(first_given_second):
-    """Check first_given_second(joint, second) -> P(x1 | x2 = second), [n_words]."""
-    joint = table()
-    answer = first_given_second(joint, 3)
-    assert answer is not None, "write first_given_second"
-    assert np.shape(answer) == (len(WORDS),), "return one probability for each word"
-    both = joint.sum(axis=(2, 3))  # P(x1, x2)
-    forward = both[3] / both[3].sum()
-    assert not np.allclose(answer, forward), "this is P(x2 | x1), the second token given the first"
-    assert not np.allclose(answer, both.sum(axis=1)), "this is P(x1), without the second token"
-    assert not np.allclose(answer, both[:, 3]), "this is P(x1, x2): divide by P(x2)"
-    assert np.isclose(np.sum(answer), 1), f"the probabilities sum to {np.sum(answer):.3f}, not to 1"
-    for second in range(len(WORDS)):
-        found, seen = first_given_second(joint, second), joint[:, second].sum(axis=(1, 2))
-        for first in range(len(WORDS)):  # P(x1 | x2) P(x2) = P(x1, x2)
-            fits = np.isclose(found[first] * seen.sum(), seen[first], rtol=1e-4, atol=1e-12)
-            assert fits, f"P(x1 | x2) is wrong for {WORDS[first]!r} before {WORDS[second]!r}"
+MODEL, RNG = lessons.tiny_model(11, seed=3), np.random.default_rng(0)
+JOINT = RNG.dirichlet(np.ones(7**4)).reshape((7,) * 4)
+KNOWN = mistakes("""
+[notebooks/factorization.ipynb log_factors]
+without the shift: row i is about ids[i + 1]
+    model(ids[:-1]) -> model(ids[1:])
+without the shift, for all ids: row i is about ids[i + 1]
+    ids[:-1] -> ids
+    ids[1:] -> ids
+of probabilities: return their logarithms
+    log_softmax -> softmax
+[notebooks/factorization.ipynb factors_of]
+of the words one by one: P(x2) instead of P(x2 | x1)
+    tuple(range(i + 1, joint.ndim)) -> tuple({*range(joint.ndim)} - {i})
+[notebooks/factorization.ipynb bits_per_byte]
+in nats instead of bits
+    log2 -> log
+per character: some characters are two bytes
+    .encode("utf-8") ->
+per token
+    n_tokens * math.log2(perplexity) / len(text.encode("utf-8")) -> math.log2(perplexity)
+[notebooks/factorization.ipynb first_given_second]
+of P(x2 | x1), the second token given the first
+    both[:, second] -> both[second]
+[notebooks/factorization.ipynb sharpened_texts]
+with sharpened_texts like sharpened_tokens: normalise once, over all texts
+    => return sharpened_tokens(joint, t)
+[notebooks/factorization.ipynb sharpened_tokens]
+with sharpened_tokens like sharpened_texts: divide each factor by its own sum
+    => return sharpened_texts(joint, t)
+""")
 
 
-def exercise_3(sharpened_texts, sharpened_tokens):
-    """Check sharpened_texts(joint, t) and sharpened_tokens(joint, t); each -> [n_words] * 4."""
-    joint = table()
-    whole, stepwise = sharpened_texts(joint, 0.5), sharpened_tokens(joint, 0.5)
-    assert whole is not None and stepwise is not None, "write both functions"
-    assert np.shape(whole) == np.shape(stepwise) == joint.shape, "return tables of joint's shape"
-    for name, found_ in (("texts", whole), ("tokens", stepwise)):
-        assert np.isclose(np.sum(found_), 1), f"{name}: the sum is {np.sum(found_):.3f}, not 1"
-    assert np.allclose(sharpened_texts(joint, 1), joint), "texts: at t = 1 nothing should change"
-    assert np.allclose(sharpened_tokens(joint, 1), joint), "tokens: at t = 1 nothing should change"
-    ratio = (joint[0, 2, 4, 5] / joint[1, 3, 4, 5]) ** 2
-    odds = whole[0, 2, 4, 5] / whole[1, 3, 4, 5]
-    assert not np.isclose(odds, ratio**0.25), "texts: the power is 1 / t, not t"
-    assert np.isclose(odds, ratio), "texts: t = 0.5 should square the odds of two texts"
-    same = np.allclose(stepwise, table(0.5), atol=1e-5)
-    assert same, "tokens: which sum do you divide each factor by?"
+def part(function, axes, *cases, change=np.array):
+    """Return a function's Part. cases: (label, arguments); change: a function of the results."""
+
+    def observe(m, seed):
+        for label, *given in cases:
+            given = [x.copy() if isinstance(x, np.ndarray) else x for x in given]
+            found = getattr(m, function)(*given)
+            yield Seen(label, found if found is None else change(np.asarray(found, float)), axes)
+
+    return Part((function,), observe, of(function, KNOWN))
+
+
+def see_log_factors(m, seed):
+    for ids in [3, 1, 4, 1, 5], [2, 7, 7, 0, 9, 6, 10]:
+        model = lessons.Watched(MODEL)
+        found = m.log_factors(model, ids)
+        yield Seen(f"log P in {ids}", found if found is None else np.asarray(found, float), "token")
+        yield Seen("how many passes the model makes", len(model.passes), "<=0")
+
+
+def see_factors_of(m, seed):
+    found = m.factors_of(JOINT.copy())
+    yield Seen("how many factors it returns", found and len(found))
+    for i, factor in enumerate(found):
+        axes = ", ".join(f"x{k}" for k in range(1, i + 2))
+        yield Seen(f"the factor of x{i + 1}", np.asarray(factor, float), axes)
+
+
+exercise_log_factors = Part(("log_factors",), see_log_factors, of("log_factors", KNOWN))
+exercise_factors_of = Part(("factors_of",), see_factors_of, of("factors_of", KNOWN))
+exercise_1 = part("bits_per_byte", "", *((t, 9.5, 7, t) for t in ("a frog.", "süße Äpfel")))
+exercise_2 = part("first_given_second", "x1", *((f"P(x1 | x2 = {i})", JOINT, i) for i in (3, 0)))
+PAIR = [
+    part(name, "x1, x2, x3, x4", (f"log of {name}(joint, 0.5)", JOINT, 0.5), change=np.log)
+    for name in ("sharpened_texts", "sharpened_tokens")
+]
+exercise_3 = Part(
+    ("sharpened_texts", "sharpened_tokens"),
+    lambda m, seed: itertools.chain(*(part.observe(m, seed) for part in PAIR)),
+    of("sharpened_texts sharpened_tokens", KNOWN),
+)

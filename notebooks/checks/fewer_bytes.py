@@ -1,66 +1,66 @@
-"""Checks: rounded weights, the largest model that fits, the bits of a float16."""
+"""Checks: a grid with scales, rounding to a group's range, the largest model, bits of a float16."""
 
 import numpy as np
 
+from workshop.compare import Seen
+from workshop.engine import Part
+from workshop.mistakes import mistakes, of
 
-def exercise_1(restored):
-    """Check restored(w, bits, size): w [n_out, n_in] -> w, rounded in groups of `size` numbers."""
-    line = np.arange(16, dtype=np.float32).reshape(1, 16)
-    found = restored(line, 4, 16)
-    assert found is not None, "write restored"
-    assert np.shape(found) == (1, 16), f"return w's shape, (1, 16), not {np.shape(found)}"
-    assert np.allclose(found, line), "16 evenly spaced numbers fit 4 bits: nothing should change"
+WRONG = mistakes("""
+[notebooks/fewer_bytes.ipynb quantise restored]
+rounded down: round to the nearest value
+    np.round -> np.floor
+[notebooks/fewer_bytes.ipynb quantise]
+with one scale for all: each group has its own
+    max(axis=1, keepdims=True) -> max() + 0 * parts[:, :1]
+[notebooks/fewer_bytes.ipynb restored]
+with one grid for the whole matrix: each group has its own
+    w.reshape(-1, size) -> w.reshape(1, -1)
+[notebooks/fewer_bytes.ipynb largest]
+without the scales: each group needs 16 bits for its scale
+    size * bits + 16 -> size * bits
+    max(0, rest - 16) -> rest
+without a scale for a last group of fewer weights
+    return -> return int(left // (bits + 16 / size)) or
+[notebooks/fewer_bytes.ipynb to_float16_bits]
+of a bfloat16: a float16 has 5 bits for the exponent
+    => return bits >> 16
+without the sign, which is the first of the 16 bits
+    sign << 15 | ->
+with the fraction rounded: cut it off
+    fraction >> 13 -> (fraction + 4096 >> 13)
+""")
+
+
+def see_quantise(m, seed):
+    w = np.random.default_rng(0).normal(size=(6, 32)).astype(np.float32)
+    for bits, size in (8, 32), (8, 4), (4, 16), (3, 8), (8, 192):
+        q, scales = m.quantise(w, bits, size)
+        case = f"with {bits} bits in groups of {size}"
+        yield Seen(f"the scales {case}", scales, "group, one")
+        yield Seen(f"the whole numbers {case}", q, "group, number")
+        yield Seen(f"their type {case}", str(np.asarray(q).dtype))
+
+
+def see_restored(m, seed):
     w = np.random.default_rng(0).standard_normal((6, 64)).astype(np.float32) + 5
     for bits, size in (2, 64), (3, 16), (4, 32):
-        found, parts = restored(w, bits, size), w.reshape(-1, size)
-        groups, case = np.reshape(found, (-1, size)), f"{bits} bits, groups of {size}"
-        kinds = max(len(np.unique(group)) for group in groups)
-        assert kinds <= 2**bits, f"{case}: a group has {kinds} values, more than {2**bits}"
-        low, high = parts.min(1, keepdims=True), parts.max(1, keepdims=True)
-        step = (high - low) / (2**bits - 1)
-        worst = (np.abs(groups - parts) / step).max()
-        below = (groups <= parts + 1e-5).all() and worst > 0.51
-        assert not below, f"{case}: round to the nearest value, not to the one below"
-        assert worst <= 0.51, (
-            f"{case}: a number is off by {worst:.2f} steps of its group's own grid, which has"
-            f" {2**bits - 1} steps between its {2**bits} values"
-        )
-    flat = np.full((1, 8), 3, np.float32)
-    same = np.allclose(restored(flat, 4, 8), flat)
-    assert same, "a group of equal numbers should not change: do you avoid 0 / 0?"
+        yield Seen(f"{bits} bits, groups of {size}", m.restored(w, bits, size), "n_out, n_in")
+    yield Seen("a group of equal numbers", m.restored(w[:1, :1].repeat(8, 1), 4, 8), "n_out, n_in")
 
 
-def exercise_2(largest):
-    """Check largest(memory, bits, size, n_rows, cache) -> how many weights fit in the memory."""
-    found = largest(1000, 8, 32, 0, 0)
-    assert found is not None, "write largest"
-    assert found not in (117, 125), "memory is counted in bytes, weights in bits"
-    assert found != 1000, "the scales take memory, too: 16 bits for each group"
-    assert found == int(found), "return a whole number of weights"
-    assert found != 941, "941 weights of 8 bits need 30 scales: 8,008 bits do not fit 1000 bytes"
-    assert found == 940, f"1000 bytes hold 940 weights of 8 bits and 30 scales, not {found}"
-    for size, right in (32, 17_777_777_776), (64, 18_823_529_408):
-        assert largest(10**10, 4, size, 0, 0) == right, (
-            f"{size} weights of 4 bits and their scale are {4 * size + 16} bits"
-        )
-    assert largest(36, 8, 32, 0, 0) == 32, "a scale without a weight is of no use"
-    assert largest(1000, 8, 32, 3, 50) == 800, "each text's cache takes its bytes first"
-    assert largest(1000, 8, 32, 30, 50) == 0, "return 0 if not even the caches fit"
+def see_largest(m, seed):
+    for case in (1000, 8, 32, 0, 0), (10**10, 4, 64, 0, 0), (36, 8, 32, 0, 0), (1000, 8, 32, 3, 50):
+        yield Seen(f"largest{case}", m.largest(*case))
+    yield Seen("largest if not even the caches fit", m.largest(1000, 8, 32, 30, 50))
 
 
-def exercise_3(to_float16_bits):
-    """Check to_float16_bits(x): one np.float32 -> the 16 bits of its float16, as an int."""
-    one = to_float16_bits(np.float32(1))
-    assert one is not None, "write to_float16_bits"
-    assert one == int(one) and 0 <= one < 2**16, f"return an int from 0 to 65535, not {one}"
-    assert one != 0x3F80, "this is bfloat16: how many bits does float16's exponent have?"
-    assert one == 0b0_01111_0000000000, f"1 is 0 01111 0000000000, not {int(one):016b}"
-    for x in (2, 0.5, 1.5, -1, 100, 65504, 2.0**-14, 3.140625, -0.333251953125):
-        right, found = int(np.float16(x).view(np.uint16)), int(to_float16_bits(np.float32(x)))
-        assert found >> 15 == right >> 15, f"{x}: the sign bit is the first of the 16"
-        assert found >> 10 & 31 == right >> 10 & 31, (
-            f"{x}: the exponent is {right >> 10 & 31:05b}, not {found >> 10 & 31:05b}"
-        )
-        assert found == right, f"{x} is {right:016b}, not {found:016b}"
-    assert to_float16_bits(np.float32(1 / 3)) == 0x3555, "1 / 3 should be cut off, not rounded"
-    assert to_float16_bits(np.float32(0.9999)) == 0x3BFF, "0.9999 should be cut off, not rounded"
+def see_float16(m, seed):
+    for x in (1, 2, 0.5, -1, 100, 65504, 2.0**-14, -0.333251953125, 1 / 3, 0.9999):
+        yield Seen(f"the bits of {x}", f"{int(m.to_float16_bits(np.float32(x))):016b}")
+
+
+exercise_quantise = Part(("quantise",), see_quantise, of("quantise", WRONG))
+exercise_1 = Part(("restored",), see_restored, of("restored", WRONG))
+exercise_2 = Part(("largest",), see_largest, of("largest", WRONG))
+exercise_3 = Part(("to_float16_bits",), see_float16, of("to_float16_bits", WRONG))

@@ -1,63 +1,71 @@
-"""Checks: the length of a code, a mixture of two models, the ranks of tokens."""
+"""Checks: a mixed probability, the length of a code, a mixture of two models, ranks of tokens."""
+
+from collections import Counter
 
 import numpy as np
 
+from workshop.compare import Seen
+from workshop.engine import Part
+from workshop.mistakes import mistakes, of
 
-def exercise_1(code_length):
-    """Check code_length(probabilities) -> the length of the code in bytes, an int.
+WRONG = mistakes("""
+[notebooks/history.ipynb probability]
+with the same weight for a long and a short context: u is the number of different bytes
+    (seen[byte] + unlike * p) / (n + unlike) -> (seen[byte] / n + p) / 2
+[notebooks/history.ipynb code_length]
+with each symbol rounded up to whole bits: round once, at the end
+    -np.log2(probabilities).sum() -> np.ceil(-np.log2(probabilities)).sum()
+in bits, not bytes
+    bits / 8 -> bits
+in nats: use the logarithm to the base 2
+    np.log2 -> np.log
+rounded down
+    math.ceil(bits / 8 - 1e-9) -> int(bits / 8)
+[notebooks/history.ipynb mixed]
+with logarithms mixed: mix the probabilities
+    np.log2(w * p + (1 - w) * q) -> (w * np.log2(p) + (1 - w) * np.log2(q))
+with w as the weight of q: it is that of p, the first model
+    w * p + (1 - w) * q -> w * q + (1 - w) * p
+[notebooks/history.ipynb ranks]
+from 0: the first guess has rank 1
+    1 + ( -> (
+with the token at a place of the sorted row, not the place of a token
+    return -> return (-logits).argsort(-1)[range(len(ids)), ids] + 1  #
+""")
 
-    probabilities: P(x_i | x_<i) of each symbol of a text.
-    """
-    found = code_length([0.5] * 8)
-    assert found is not None, "write code_length"
-    assert found == int(found), f"return whole bytes: {found} is not a whole number"
-    assert found != 8, "eight symbols of probability 1/2 are eight bits: how many bytes is that?"
-    assert found != 6, "these are nats: use the logarithm to the base 2"
-    assert found == 1, f"eight symbols of probability 1/2 fit one byte: you found {found}"
-    assert code_length([0.5] * 9) == 2, "nine bits do not fit one byte: round up"
-    assert code_length([0.9] * 100) == 2, "a symbol may cost less than a bit: round at the end"
-    assert code_length([1.0] * 50) == 0, "a symbol of probability 1 costs nothing"
-    long = code_length([1e-3] * 5000)
-    assert long == 6229, f"5000 symbols of probability 0.001 take 6229 bytes, not {long}"
+
+def see_probability(m, seed):
+    tables = [
+        {b"": Counter({97: 3, 98: 1, 0: 1})},
+        {b"a": Counter({97: 1, 98: 1}), b"b": Counter({0: 4})},
+        {b"ab": Counter({0: 1})},
+    ]
+    for context, byte in (b"\0\0", 97), (b"ab", 0), (b"ba", 98), (b"bb", 97), (b"ab", 99):
+        for k in range(3):
+            found = m.probability(tables[: k + 1], context, byte)
+            yield Seen(f"P_{k} of byte {byte} after {context}", np.array([found]), "number")
 
 
-def exercise_2(mixed):
-    """Check mixed(p, q, w) -> bits per symbol.
+def see_length(m, seed):
+    for p, n in (0.5, 8), (0.5, 9), (0.9, 100), (1.0, 50), (1e-3, 5000):
+        found = m.code_length([p] * n)
+        yield Seen(f"the bytes of {n} symbols of probability {p}", found)
 
-    p, q: the probabilities of n symbols under two models, both [n]; w: the weight of p.
-    """
+
+def see_mixed(m, seed):
     p, q = np.array([0.9, 0.01, 0.5]), np.array([0.1, 0.6, 0.5])
-    found = mixed(p, q, 1)
-    assert found is not None, "write mixed"
-    assert np.shape(found) == (), "return one number, the mean over the symbols"
-    of_p, of_q = -np.log2(p).mean(), -np.log2(q).mean()
-    assert not np.isclose(found, of_q), "w is the weight of p, the first model"
-    assert not np.isclose(found, 3 * of_p), "return bits per symbol: take the mean, not the sum"
-    assert not np.isclose(found, of_p * np.log(2)), "these are nats, not bits"
-    assert np.isclose(found, of_p), "with w = 1, the first model alone should count"
-    assert np.isclose(mixed(p, q, 0), of_q), "with w = 0, the second model alone should count"
-    both = mixed(p, q, 0.5)
-    assert not np.isclose(both, (of_p + of_q) / 2), "mix the probabilities, not their logarithms"
-    assert np.isclose(both, -np.log2(p / 2 + q / 2).mean()), "the mixture is w p + (1 - w) q"
-    uneven = np.isclose(mixed(p, q, 0.2), -np.log2(0.2 * p + 0.8 * q).mean())
-    assert uneven, "the mixture is wrong for w = 0.2: w may be any weight from 0 to 1"
+    for w in 1, 0, 0.5, 0.2:
+        yield Seen(f"mixed({p}, {q}, {w})", np.array([m.mixed(p, q, w)]), "number")
 
 
-def exercise_3(ranks):
-    """Check ranks(logits, ids): [n, n_vocab], [n] -> the rank of each id, [n] ints from 1."""
-    logits = np.array([[0.1, 3.0, -1.0], [2.0, 1.0, 5.0], [0.5, 0.2, 0.1]])
-    found = ranks(logits, [1, 1, 0])
-    assert found is not None, "write ranks"
-    assert np.shape(found) == (3,), "return a rank for each id"
-    found = list(found)
-    assert found != [0, 2, 0], "the first guess has rank 1, not 0"
-    assert found != [3, 1, 3], "the ranks are upside down: the likeliest token is the first guess"
-    mine = ", ".join(map(str, found))
-    assert found == [1, 3, 1], f"these ids have the ranks 1, 3, 1 in their rows, not {mine}"
-    assert list(ranks(logits, [2, 0, 2])) == [3, 2, 3], "the ranks are wrong for other ids"
-    wide = np.random.default_rng(0).standard_normal((4, 50))
-    order = (-wide).argsort(-1)  # [4, 50], the ids of each row, likeliest first
-    assert list(ranks(wide, order[:, 7])) == [8] * 4, (
-        "the ranks are wrong for fifty tokens: a rank is the position of a token in the sorted row,"
-        " not the token at a position"
-    )
+def see_ranks(m, seed):
+    logits = np.random.default_rng(0).standard_normal((4, 50))
+    few = logits[:3, :3]
+    yield Seen("three ranks of three tokens", np.array(m.ranks(few, [1, 1, 0])), "token")
+    yield Seen("ranks of fifty tokens", np.array(m.ranks(logits, [7, 3, 49, 0])), "token")
+
+
+exercise_probability = Part(("probability",), see_probability, of("probability", WRONG))
+exercise_1 = Part(("code_length",), see_length, of("code_length", WRONG))
+exercise_2 = Part(("mixed",), see_mixed, of("mixed", WRONG))
+exercise_3 = Part(("ranks",), see_ranks, of("ranks", WRONG))

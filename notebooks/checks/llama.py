@@ -1,83 +1,76 @@
-"""Checks: the size of a cache, rotation by complex numbers, shared heads."""
-
-import math
-from unittest import mock
+"""Checks: rotation, the size of a cache, rotation by complex numbers, shared heads."""
 
 import numpy as np
 
-from families.llama import rotary_frequencies, rotate
+from families.llama import rotary_frequencies
+from workshop.compare import Seen
+from workshop.engine import Part
+from workshop.mistakes import mistakes, of
 
-SMALL = {
-    "num_hidden_layers": 5,
-    "num_attention_heads": 8,
-    "num_key_value_heads": 2,
-    "hidden_size": 256,
-}
-
-
-def exercise_1(cache_size):
-    """Check cache_size(config, n_tokens, n_bytes) -> a number of bytes. n_bytes: per number."""
-    found = cache_size(SMALL, 1, 4)
-    assert found is not None, "write cache_size"
-    assert found != 1280, "count keys *and* values"
-    assert found != 512, "each layer has keys and values of its own: multiply by the layers"
-    assert found != 10_240, "only 2 of the 8 heads of stories-llama have keys and values"
-    assert found == 2560, f"a token of stories-llama takes 2560 bytes at 4 each, not {found}"
-    hundred = cache_size(SMALL, 100, 2)
-    assert hundred == 128_000, f"a hundred tokens at 2 bytes take 128000 bytes, not {hundred}"
-    assert cache_size(SMALL | {"head_dim": 64}, 1, 4) == 5120, (
-        "use head_dim if the configuration has it: it need not be hidden_size / heads"
-    )
-    old = {key: value for key, value in SMALL.items() if key != "num_key_value_heads"}
-    assert cache_size(old, 1, 4) == 10_240, (
-        "without num_key_value_heads, each query head has its own keys and values"
-    )
-
-
-def forbidden(*args, **settings):
-    """Raise an error, because the exercise must be solved without sine and cosine."""
-    raise AssertionError("do it without sine and cosine: what is e to an imaginary number?")
-
-
-def exercise_2(rotate_complex):
-    """Check rotate_complex(x, positions, frequencies): [n, d], [n], [d / 2] -> [n, d]."""
-    rng, frequencies = np.random.default_rng(0), rotary_frequencies(8, 1e4)
-    x, positions = rng.standard_normal((5, 8)), np.arange(3, 8)
-    right = rotate(x.astype(np.float32), positions, frequencies)[0]
-    back = rotate(x.astype(np.float32), -positions, frequencies)[0]
-    one = rotate(x.astype(np.float32), positions, np.full(4, frequencies[0]))[0]
-    interleaved = np.concatenate([x[:, ::2], x[:, 1::2]], axis=-1)
-    wrong = rotate(interleaved, positions, frequencies)[0]
-    wrong = np.stack(np.split(wrong, 2, axis=-1), axis=-1).reshape(5, 8)
-    with mock.patch.multiple(np, sin=forbidden, cos=forbidden):
-        with mock.patch.multiple(math, sin=forbidden, cos=forbidden):
-            found = rotate_complex(x, positions, frequencies)
-    assert found is not None, "write rotate_complex"
-    assert np.isrealobj(found), "return real numbers: take the real and imaginary parts"
-    assert np.shape(found) == (5, 8), f"return x's shape, (5, 8), not {np.shape(found)}"
-    assert not np.allclose(found, wrong), "the partner of number i is number i + d / 2"
-    assert not np.allclose(found, back, atol=1e-5), "turn the pairs the other way: change the sign"
-    assert not np.allclose(found, one, atol=1e-5), "each pair has a frequency of its own"
-    assert np.allclose(found[:, :4], right[:, :4], atol=1e-5), (
-        "the first half of the numbers, the real parts, differs from that of rotate"
-    )
-    assert np.allclose(found, right, atol=1e-5), (
-        "the second half of the numbers, the imaginary parts, differs from that of rotate"
-    )
+WRONG = mistakes("""
+[notebooks/llama.ipynb rotate rotate_complex]
+with neighbours as pairs: the partner of number i is number i + d / 2
+    np.split(x, 2, axis=-1) -> (x[..., ::2], x[..., 1::2])
+    np.concatenate([a * cos - b * sin, a * sin + b * cos], axis=-1)
+        -> np.stack([a * cos - b * sin, a * sin + b * cos], axis=-1).reshape(x.shape)
+with neighbours as pairs: the partner of number i is number i + d / 2
+    x[:, :half] + 1j * x[:, half:] -> x[:, ::2] + 1j * x[:, 1::2]
+    np.concatenate([z.real, z.imag], axis=-1)
+        -> np.stack([z.real, z.imag], axis=-1).reshape(x.shape)
+with the pairs turned the other way
+    np.sin(angles) -> -np.sin(angles)
+with the pairs turned the other way
+    np.exp(1j -> np.exp(-1j
+with one frequency for all pairs: each pair has its own
+    * frequencies -> * frequencies[0]
+with the place in x as the position: use positions
+    np.float32(positions)[:, None] -> np.arange(x.shape[-2])[:, None]
+[notebooks/llama.ipynb cache_size]
+with keys and values for each query head: a group of heads shares them
+    config.get("num_key_value_heads", n_head) -> n_head
+with the width divided by the heads, although the config has a head_dim
+    config.get("head_dim", config["hidden_size"] // n_head) -> config["hidden_size"] // n_head
+[notebooks/llama.ipynb shared]
+of heads that are not neighbours: the first n_head / n_kv_head heads share
+    n_kv_head, n_head // n_kv_head, len(w) -> n_head // n_kv_head, n_kv_head, len(w)
+    axis=1 -> axis=0
+of the rows of a single head: average the same row of a group's heads
+    heads.mean(axis=1).reshape(-1, w.shape[1])
+        -> w.reshape(-1, n_head // n_kv_head, w.shape[1]).mean(axis=1)
+""")
+SMALL = {"num_hidden_layers": 5, "num_attention_heads": 8, "hidden_size": 256}
 
 
-def exercise_3(shared):
-    """Check shared(w, n_head, n_kv_head): [n_head * d, n] -> [n_kv_head * d, n]."""
-    w = np.random.default_rng(0).standard_normal((8, 6))  # four heads of two rows each
-    found = shared(w, 4, 2)
-    assert found is not None, "write shared"
-    shape = np.shape(found)
-    assert shape == (4, 6), f"two heads of two rows each are left, (4, 6), not {shape}"
-    first = (w[0] + w[2]) / 2  # the mean of the first rows of heads 0 and 1
-    assert not np.allclose(found[0], 2 * first), "take the mean of a group's heads, not their sum"
-    assert not np.allclose(found[0], (w[0] + w[1]) / 2), "rows 0 and 1 belong to the same head"
-    assert not np.allclose(found[0], (w[0] + w[4]) / 2), "neighbours share: average heads 0 and 1"
-    assert np.allclose(found[0], first), "the first row should be the mean of rows 0 and 2"
-    assert np.allclose(found[3], (w[5] + w[7]) / 2), "the last row should be that of rows 5 and 7"
-    assert np.allclose(shared(w, 4, 1)[1], w[1::2].mean(0)), "with n_kv_head = 1, all heads share"
-    assert np.allclose(shared(w, 4, 4), w), "with n_kv_head = n_head, nothing should change"
+def see_rotate(m, seed):
+    x, positions = np.random.default_rng(0).standard_normal((2, 5, 8)), np.array([0, 1, 3, 10, 200])
+    theta = rotary_frequencies(8, 50)
+    yield Seen("the rotated rows", m.rotate(x[0], positions, theta), "token, d")
+    yield Seen("the rotated rows of two heads", m.rotate(x, positions, theta), "head, token, d")
+
+
+def see_complex(m, seed):
+    x = np.random.default_rng(0).standard_normal((5, 8))
+    found = m.rotate_complex(x, np.arange(3, 8), rotary_frequencies(8, 50))
+    yield Seen("the rotated rows", found, "token, d")
+    yield Seen("whether they are real numbers", bool(np.isrealobj(found)))
+
+
+def see_size(m, seed):
+    grouped = SMALL | {"num_key_value_heads": 2}
+    for config in grouped, grouped | {"head_dim": 64}, SMALL:
+        for n_tokens, n_bytes in (1, 4), (100, 2):
+            found = m.cache_size(config, n_tokens, n_bytes)
+            yield Seen(f"{n_tokens} tokens, {n_bytes} bytes a number, {config}", found)
+
+
+def see_shared(m, seed):
+    w = np.random.default_rng(0).standard_normal((8, 6))
+    for n_head, n_kv_head in (4, 2), (4, 1), (4, 4), (8, 2):
+        found = m.shared(w, n_head, n_kv_head)
+        yield Seen(f"{n_head} heads that become {n_kv_head}", found, "row, n")
+
+
+exercise_rotate = Part(("rotate",), see_rotate, of("rotate", WRONG))
+exercise_1 = Part(("cache_size",), see_size, of("cache_size", WRONG))
+exercise_2 = Part(("rotate_complex",), see_complex, of("rotate_complex", WRONG))
+exercise_3 = Part(("shared",), see_shared, of("shared", WRONG))

@@ -1,67 +1,73 @@
-"""Checks: decoding, each digit as a word, the number of ways to cut a text."""
-
-import regex
+"""Checks: encoding a word, decoding, each digit as a word, the number of ways to cut a text."""
 
 import utils
-from encoder import gpt2_words
+from workshop.compare import Seen
+from workshop.engine import Part
+from workshop.mistakes import mistakes, of
 
 tokenizer, _ = utils.load("stories")
 SPELLED = {id: token for token, id in tokenizer.vocab.items()}
+WRONG = mistakes(r"""
+[notebooks/tokens.ipynb encode_word]
+with one merge only: go on until no pair is in the list
+    while pairs -> if pairs
+with the pairs merged from left to right, not in the order in which they were learnt
+    ranks.get) -> [*zip(symbols, symbols[1:])].index)
+[notebooks/tokens.ipynb decode]
+of tokens decoded one by one: one character can need several tokens, so join all bytes first
+    spelling = "".join(spelled[id] for id in ids)
+    -> return "".join(tokenizer.decode([id]) for id in ids)
+with the spelling of a space, Ġ, in the text
+    return bytes( -> return spelling or bytes(
+of bytes taken as characters: decode them as UTF-8
+    "utf-8" -> "latin-1"
+without bytes that are not UTF-8: they should be shown as U+FFFD
+    "replace" -> "ignore"
+[notebooks/tokens.ipynb digit_words]
+with whole numbers: make each digit a word of its own
+    (\d) -> (\d+)
+with a digit and the space before it in one word
+    (\d) -> ( ?\d)
+[notebooks/tokens.ipynb n_cuts]
+of one way only, the one with the longest piece at each place
+    append(sum( -> append(max(
+with pieces of at most 3 bytes
+    max(map(len, pieces)) -> 3
+""")
 
 
-def exercise_1(decode):
-    """Check decode(ids, spelled) -> the text."""
-    plain = "Lily saw a big red umbrella."
-    answer = decode(tokenizer.encode(plain), SPELLED)
-    assert answer is not None, "write decode"
-    assert isinstance(answer, str), f"a text is a str, not a {type(answer).__name__}"
-    assert "Ġ" not in answer, "Ġ, the spelling of a space, is still in the text"
-    assert answer == plain, f"you decoded {plain!r} as {answer!r}"
-    text = "Zoë ate 🍓 in 日本."
-    answer = decode(tokenizer.encode(text), SPELLED)
-    assert "\ufffd" not in answer, "one character can need several tokens: join all bytes first"
-    assert "Ã" not in answer and "ð" not in answer, "a byte is not a character: decode as UTF-8"
-    assert answer == text, f"you decoded {text!r} as {answer!r}"
-    half = tokenizer.encode("🍓")[:2]
-    before = decode([*tokenizer.encode("a"), *half], SPELLED)[0]
-    assert before == "a", "half a character should not change the text before it"
-    assert "\ufffd" in decode(half, SPELLED), "half a character should be shown as U+FFFD"
+def see_encode(m, seed):
+    ranks = {pair: rank for rank, pair in enumerate(tokenizer.merges)}
+    few = {("a", "b"): 1, ("b", "c"): 0, ("ab", "a"): 2}
+    for word in "crocodile", " umbrella", "🍓", " banana", "":
+        yield Seen(f"encode_word({word!r}, ranks)", [*m.encode_word(word, ranks)])
+    for word in "abc", "ababa":
+        yield Seen(f"encode_word({word!r}, ranks={few})", [*m.encode_word(word, few)])
 
 
-def exercise_2(words):
-    """Check digit_words(text) -> the words of the text; each digit is a word of its own."""
-    text = "In 1969 2 men, aged 38 and 39, walked 1.5 km.\n\nIt's room 101b!"
-    answer = words(text)
-    assert answer is not None, "write digit_words"
-    assert isinstance(answer, list), "return a list of words"
-    assert "".join(answer) == text, "the joined words should be the text again"
-    digits = [word for word in answer if regex.search(r"\p{N}", word)]
-    numbers = [word for word in digits if len(regex.findall(r"\p{N}", word)) > 1]
-    assert not numbers, f"{numbers[0]!r} is one word: make each digit a word of its own"
-    assert all(len(word) == 1 for word in digits), "a digit should be a word without its space"
-    others = "Once upon a time, there was a girl; it's Lily."
-    same = words(others) == gpt2_words(others)
-    assert same, "a text without digits should be cut as before"
-    assert "It" in answer and "'s" in answer, "the words between numbers should be cut as before"
+def see_decode(m, seed):
+    for text in "Lily saw a big red umbrella.", "Zoë ate 🍓 in 日本.":
+        yield Seen(f"decode of the ids of {text!r}", m.decode(tokenizer.encode(text), SPELLED))
+    ids = [*tokenizer.encode("a"), *tokenizer.encode("🍓")[:2]]
+    found = m.decode(ids, SPELLED).replace("\ufffd\ufffd", "\ufffd")
+    yield Seen("decode of 'a' and half a strawberry", found)
 
 
-def exercise_3(n_cuts):
-    """Check n_cuts(data, pieces) -> the number of ways to cut bytes into pieces from a set."""
+def see_digits(m, seed):
+    texts = "It's room 101b!", "In 1969 2 men, aged 38,\n\n walked 1.5 km.", "Once upon a time"
+    for text in texts:
+        yield Seen(f"digit_words({text!r})", [*m.digit_words(text)])
+
+
+def see_cuts(m, seed):
     few = {b"a", b"b", b"ab", b"ba", b"aba"}
-    assert n_cuts(b"ab", few) is not None, "write n_cuts"
-    for data, number in ((b"a", 1), (b"ab", 2), (b"aba", 4), (b"abc", 0), (b"", 1)):
-        mine = n_cuts(data, few)
-        case = f"{data!r} can be cut into pieces of {sorted(few)}"
-        assert mine == number, f"{case} in {number} ways, not {mine}"
-    pieces = {tokenizer.token_bytes(id) for id in range(tokenizer.n_vocab)}
-    data = "Once upon a time, there was a little girl named Zoë".encode()
-    ways = [1]
-    for end in range(1, len(data) + 1):
-        begins = range(max(0, end - 40), end)
-        ways.append(sum(ways[begin] for begin in begins if data[begin:end] in pieces))
-    mine = n_cuts(data, pieces)
-    assert mine > 0, "a longer text can be cut, too: how long is the longest piece?"
-    assert mine == ways[-1], (
-        f"a longer text can be cut in {ways[-1]:.3g} ways, not {mine:.3g}: how long is the longest"
-        " piece?"
-    )
+    for data in b"a", b"ab", b"aba", b"abc", b"", b"ababab":
+        yield Seen(f"n_cuts({data!r}, {sorted(few)})", m.n_cuts(data, few))
+    pieces = {*map(tokenizer.token_bytes, range(tokenizer.n_vocab))}
+    yield Seen("n_cuts of a longer text", m.n_cuts(b"Once upon a time, there was a", pieces))
+
+
+exercise_encode = Part(("encode_word",), see_encode, of("encode_word", WRONG))
+exercise_1 = Part(("decode",), see_decode, of("decode", WRONG))
+exercise_2 = Part(("digit_words",), see_digits, of("digit_words", WRONG))
+exercise_3 = Part(("n_cuts",), see_cuts, of("n_cuts", WRONG))

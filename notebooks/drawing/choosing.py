@@ -1,4 +1,4 @@
-"""Pictures: two ways to choose, the likeness of translations."""
+"""Pictures: three endings, each question's chance of a right answer, and ways to choose."""
 
 import textwrap
 
@@ -6,24 +6,10 @@ import lessons
 import matplotlib.pyplot as plt
 import numpy as np
 
-ALT = {  # alternative texts for readers who cannot see the pictures
-    "endings": (
-        "Bars for three endings. The one with the crocodile has hardly any probability in the "
-        "model, and the largest share with the filter."
-    ),
-    "gamma": (
-        "Left: the share of texts that mention the dragon rises from gamma 0.5 to 2. Right: log P "
-        "per token is highest at gamma 1, which is the model itself, and falls on both sides."
-    ),
-    "likeness": (
-        "The likeness of twelve drawn translations, sorted. There are two groups: eight with the "
-        "words keinen Kaffee, at the top, and four with Kaffee nicht, less like the others."
-    ),
-    "mark": (
-        "The detector's z by length. Texts without the mark stay around 0, and marked ones rise "
-        "past 4 as they grow longer."
-    ),
-}
+ENDINGS = (
+    "Bars for three endings. One of them has hardly any probability in the model, and the largest "
+    "share with the filter."
+)
 
 
 def two_ways(beginning, choices, condition, mask):
@@ -46,13 +32,33 @@ def two_ways(beginning, choices, condition, mask):
     return figure
 
 
-def likeness(matrix, texts):
-    """Plot the chrF of each pair of texts; matrix: the chrF values, [n, n]."""
-    figure, axis = plt.subplots(figsize=(9, 4.2))
-    image = axis.imshow(matrix, cmap="cividis", vmin=0, vmax=100, aspect="auto")
-    numbered = [f"{textwrap.shorten(text, 46)}  {i}" for i, text in enumerate(texts, start=1)]
-    axis.set_yticks(range(len(texts)), numbered)
-    axis.set_xticks(range(len(texts)), range(1, len(texts) + 1))
-    axis.set(title="Which texts are alike (sorted by the sum)", xlabel="the other text")
-    figure.colorbar(image, label="likeness (chrF)")
-    return figure
+def chances(p):
+    """Plot a histogram of p, each question's chance of a right answer. Return its alternative."""
+    _, axis = plt.subplots(figsize=(8, 3))
+    counts, edges, _ = axis.hist(p, np.linspace(0, 1, 11), color=lessons.SKY, edgecolor="white")
+    axis.axvline(p.mean(), color="black", ls="--", label=f"mean {p.mean():.2f}")
+    axis.set(title="How often each question was answered rightly", ylabel="questions")
+    axis.set_xlabel("share of its draws")
+    axis.legend(frameon=False)
+    text = ", ".join(f"{edge:.1f}: {count:.0f}" for edge, count in zip(edges, counts) if count)
+    return f"A histogram of each question's chance. Questions from each tenth on: {text}."
+
+
+def curves(sizes, found, greedy):
+    """Plot the share of right answers against the number of draws. Return its alternative text.
+
+    sizes: numbers of draws; found: {way to choose: a share for each size}; greedy: a share.
+    """
+    _, axis = plt.subplots(figsize=(8, 3.6))
+    for (name, shares), style in zip(found.items(), ("o-", "s--", "x:")):
+        axis.plot(sizes, shares, style, label=name)
+    axis.axhline(greedy, color="0.4", linestyle="-.", label="greedy, one answer")
+    axis.set(title="Questions with a right answer", xlabel="draws", ylabel="share", xscale="log")
+    axis.set_xticks(sizes, sizes)
+    axis.minorticks_off()
+    axis.set_ylim(0, 1)
+    axis.legend(frameon=False, ncols=2, loc="lower right")
+    text = "; ".join(
+        f"{name} {shares[0]:.2f} to {shares[-1]:.2f}" for name, shares in found.items()
+    )
+    return f"The share of right answers from 1 to {sizes[-1]} draws: {text}; greedy {greedy:.2f}."

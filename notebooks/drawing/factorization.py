@@ -1,5 +1,6 @@
-"""Pictures: sums of logs, surprise, samples, errors along a text, one changed word."""
+"""Pictures: a tree of texts, sums of logs, surprise, samples, errors along a text."""
 
+import itertools
 import math
 
 import lessons
@@ -9,8 +10,14 @@ import numpy as np
 from decoding.score import score
 
 STYLES = "-", "--", "-.", ":"
+WHITE = {"facecolor": "white", "edgecolor": "none", "pad": 1}
 
 ALT = {  # alternative texts for readers who cannot see the pictures
+    "tree": (
+        "A tree with a fork for each beginning of a text. Each branch has its letter and its "
+        "probability, and each of the eight leaves the product along its path. The thickest path "
+        "leads to baa."
+    ),
     "range": (
         "The logarithm of both products against the number of tokens. The licence falls below "
         "the smallest float32 within a few tokens and below the smallest float64 before token "
@@ -31,19 +38,31 @@ ALT = {  # alternative texts for readers who cannot see the pictures
         "Both rise from the first tokens on. Right: the share of texts without a blunder. The "
         "product of the risks follows it, and a single mean risk does not."
     ),
-    "forced": (
-        "The logarithm of the probability of each continuation, token by token. All four curves "
-        "only fall; the one after tree is lowest."
-    ),
-    "reach": (
-        "Bars show by how many bits each token is likelier after girl than after boy. The first "
-        "she stands out; its bar is cut off and has its value beside it. Most others are near 0."
-    ),
     "marginals": (
         "Bars for four texts, token by token and all at once. All at once, They were happy loses "
         "probability, and She were happy, which is almost impossible token by token, gains."
     ),
 }
+
+
+def tree(branch, n):
+    """Draw all texts of n letters a and b; branch(before, letter) returns P(letter | before)."""
+    _, axis = plt.subplots(figsize=(8, 4))
+    places, p = {"": (0, 0.5)}, {"": 1.0}
+    for i in range(n):
+        for before, letter in itertools.product([text for text in p if len(text) == i], "ab"):
+            text, (x, y) = before + letter, places[before]
+            p[text] = p[before] * branch(before, letter)
+            up = 0.5 ** (i + 2) * (1 if letter == "a" else -1)
+            places[text] = x + 1, y + up
+            axis.plot((x, x + 1), (y, y + up), lw=1 + 8 * p[text], color=lessons.SKY, zorder=0)
+            label = f"{letter} {branch(before, letter):.1f}"
+            axis.text(x + 0.6, y + 0.6 * up, label, **lessons.CENTERED, bbox=WHITE)
+            if i == n - 1:
+                axis.text(n + 0.05, y + up, f"{text}  {p[text]:.3f}", va="center", weight="bold")
+    axis.set_title("The probability of a text is the product along its path")
+    axis.set_xlim(0, n + 0.5)
+    axis.axis("off")
 
 
 def out_of_range(factors):
@@ -114,16 +133,16 @@ def product_and_share(joint, counts, n_draws):
 def errors(judged, curves):
     """Plot the student's risk of a blunder, and the share of texts without a blunder so far.
 
-    judged: {author of the texts: (divergence, risk, blunders)}, each [n_texts, n].
+    judged: {author of the texts: (risk, blunders)}, each [n_texts, n].
     curves: {name: the share of texts without a blunder, [n]}.
     """
     figure, axes = plt.subplots(1, 2, figsize=(10.5, 4.2))
-    for (name, (_, risk, _)), style in zip(judged.items(), ("o-", "s--")):
+    for (name, (risk, _)), style in zip(judged.items(), ("o-", "s--")):
         fives = risk.mean(axis=0).reshape(-1, 5).mean(axis=1)  # means over five positions
         axes[0].plot(3 + 5 * np.arange(len(fives)), fives, style, label=f"after the {name}'s texts")
     axes[0].set(title="The student's risk of a blunder", ylabel="risk", ylim=(0, None))
     axes[0].legend()
-    colors = lessons.ORANGE, lessons.BLACK, lessons.BLUE, lessons.RED
+    colors = lessons.ORANGE, lessons.BLACK, lessons.RED
     for (name, curve), style, color in zip(curves.items(), STYLES, colors):
         width = 3 if name == "counted" else 2
         axes[1].plot(range(len(curve) + 1), [1, *curve], style, label=name, color=color, lw=width)
@@ -132,39 +151,6 @@ def errors(judged, curves):
     axes[1].legend()
     for axis in axes:
         axis.set_xlabel("position in the text (tokens)")
-
-
-def falling(scores):
-    """Plot log P of each text as the text grows; scores: {first word: log P of each token}."""
-    _, axis = plt.subplots(figsize=(8, 3.8))
-    for (word, log_p), style, marker in zip(scores.items(), STYLES, "osv^"):
-        x, y = range(1, 1 + len(log_p)), np.cumsum(log_p) / math.log(2)
-        axis.plot(x, y, style, marker=marker, ms=4, label=repr(word))
-    axis.set_title("Every step costs, and nothing is paid back")
-    axis.set(xlabel="tokens after the opening", ylabel=r"$\log_2 P$(continuation)")
-    axis.legend(title="forced first word", loc="lower left")
-
-
-def bars(difference, tokens, limit=2.5):
-    """Plot how many bits likelier each token is after “girl” than after “boy”.
-
-    A bar beyond the limit is cut off and labelled.
-    """
-    _, axis = plt.subplots(figsize=(9.5, 3.8))
-    place, cut = np.arange(len(tokens)), np.clip(difference, -limit, limit)
-    girl = 1, lessons.BLUE, "", "likelier after girl"
-    boy = -1, lessons.RED, "//", "likelier after boy"
-    for sign, color, hatch, name in (girl, boy):
-        chosen = difference * sign > 0
-        style = {"color": color, "hatch": hatch, "edgecolor": "white"}
-        axis.bar(place[chosen], cut[chosen], label=name, **style)
-    for i in np.flatnonzero(np.abs(difference) > limit):
-        axis.text(i + 0.6, cut[i] * 0.9, f"↑ {difference[i]:+.1f} bits", va="center")
-    axis.set_xticks(place, tokens, rotation=90)
-    axis.set_title("The same continuation, after “girl” and after “boy”")
-    axis.set(ylabel="difference (bits)", ylim=(-1, limit))
-    axis.axhline(0, color=lessons.BLACK, lw=0.8)
-    axis.legend(loc="lower right")
 
 
 def two_tables(joint, independent, words):

@@ -15,6 +15,10 @@ ALT = {  # alternative texts for readers who cannot see the pictures
         "the middle, through attention and through an MLP. A norm, the table wte again and the "
         "logits follow."
     ),
+    "three": (
+        "Two planes of arrows. On the left the query of token 2 is near the key of token 2, and at "
+        "right angles to the other keys. On the right are three values and their weighted mean."
+    ),
     "scores": (
         "Three squares of queries and keys for one head: the scores of all pairs, the same without "
         "later keys (a lower triangle), and the weights. A few weights in each row are large."
@@ -86,6 +90,25 @@ def diagram(n_layer):
     box(13.2, 1, 1.75, "logits\n[n, n_vocab]")
     arrow((11.7, 1), (12.0, 1))
     arrow((12.9, 1), (13.2, 1))
+
+
+def three_tokens(q, k, v, weights, mixed):
+    """Draw what the last of three queries does; q, k, v and mixed are [3, 2], weights [3, 3]."""
+    _, axes = plt.subplots(1, 2, figsize=(9, 3.4))
+    keys = [(one, f"key {i}: score {q[-1] @ one / 2**0.5:.2f}") for i, one in enumerate(k)]
+    values = [(one, f"value {i}: weight {w:.2f}") for i, (one, w) in enumerate(zip(v, weights[-1]))]
+    for axis, arrows, last in (
+        (axes[0], keys, (q[-1], "query 2")),
+        (axes[1], values, (mixed[-1], "mean")),
+    ):
+        for (end, name), color in zip([*arrows, last], [lessons.BLUE] * 3 + [lessons.ORANGE]):
+            axis.annotate("", end, (0, 0), arrowprops={"arrowstyle": "->", "color": color, "lw": 2})
+            axis.annotate(name, end, (4, 4), textcoords="offset points", color=color)
+        points = np.array([(0, 0), *(end for end, _ in [*arrows, last])])
+        low, high = points.min(0), points.max(0)
+        axis.set(xlim=(low[0] - 0.3, high[0] * 1.8), ylim=(low[1] - 0.4, high[1] * 1.25))
+    axes[0].set_title("The query meets the keys")
+    axes[1].set_title("The values are mixed")
 
 
 def from_scores_to_weights(scores, mask, weights, name):

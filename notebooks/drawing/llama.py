@@ -5,35 +5,45 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 
-def clock(frequencies, n_positions=128):
-    """Plot the rotary angles: the cosines of all pairs, and two pairs as the hands of a clock."""
-    _, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), width_ratios=(3, 2))
-    angles = frequencies[:, None] * np.arange(n_positions)
-    image = left.imshow(np.cos(angles), cmap="cividis", aspect="auto")
-    left.set(xlabel="position", ylabel="pair", title="cosine of the angle")
-    plt.colorbar(image, ax=left, label="cosine")
-    looks = (0, lessons.BLUE, "o-", 5, 1.0), (4, lessons.ORANGE, "s:", 9, 0.75)
-    for pair, color, style, size, radius in looks:  # two radii, so neither hand hides the other
-        angle = np.arange(12) * frequencies[pair]
-        x, y = radius * np.cos(angle), radius * np.sin(angle)
-        marks = {"markersize": size, "fillstyle": "none"}
-        right.plot(x, y, style, color=color, label=f"pair {pair}, positions 0 to 11", **marks)
-    right.set(aspect="equal", title="two hands of the clock", xlim=(-1.2, 1.2), ylim=(-1.2, 1.2))
-    right.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12))
-    turns = [2 * np.pi / frequencies[pair] for pair in (0, 4)]
+def dial(axis, hands, title):
+    """Draw a dial with hands; hands: {label: (angle, color, line style)}."""
+    axis.add_patch(plt.Circle((0, 0), 1, fill=False, color="0.7"))
+    for label, (angle, color, style) in hands.items():
+        x, y = np.cos(angle), np.sin(angle)
+        axis.plot([0, x], [0, y], style, color=color, lw=2)
+        axis.text(1.17 * x, 1.17 * y, label, color=color, **lessons.CENTERED)
+    axis.set(aspect="equal", title=title, xlim=(-1.5, 1.5), ylim=(-1.3, 1.3))
+    axis.axis("off")
+
+
+def clock(frequencies, pairs=(0, 2)):
+    """Plot the hands of two pairs at the positions 0, 1 and 2."""
+    _, axes = plt.subplots(1, len(pairs), figsize=(7, 2.8))
+    turns = [2 * np.pi / frequencies[pair] for pair in pairs]
+    colors = lessons.BLUE, lessons.ORANGE, lessons.GREEN
+    for axis, pair, n in zip(axes, pairs, turns):
+        hands = {str(p): (p * frequencies[pair], colors[p], "-") for p in range(3)}
+        dial(axis, hands, f"pair {pair}: once around in {n:.0f} tokens")
     return (
-        f"Left: stripes of the cosine over {n_positions} positions, which are narrow for the first "
-        f"pairs and wide for the last. Right: pair 0 turns around in {turns[0]:.0f} tokens, pair 4 "
-        f"in {turns[1]:.0f}."
+        "Two dials, each with a hand at the positions 0, 1 and 2. The hand of pair "
+        f"{pairs[0]} turns around in {turns[0]:.0f} tokens, that of pair {pairs[1]} in "
+        f"{turns[1]:.0f}."
     )
 
 
-def one_query(distance, curves):
-    """Plot attention scores against the distance of the key.
+def one_query(distance, curves, hands):
+    """Plot attention scores against the distance of the key, and a dial with a query and a key.
 
-    curves: {position of the query: its score at each distance}.
+    curves: {position of the query: its score at each distance}; hands: {position of the query: the
+    angles of the query and of a key two tokens before it, in one pair}.
     """
-    _, axis = plt.subplots(figsize=(8, 3))
+    _, (left, axis) = plt.subplots(1, 2, figsize=(9, 3), width_ratios=(1, 2))
+    looks = ("-", lessons.BLUE), ("--", lessons.ORANGE)
+    drawn, angles = {}, []
+    for (at, (query, key)), (style, color) in zip(hands.items(), looks):
+        drawn |= {f"q {at}": (query, color, style), f"k {at - 2}": (key, color, style)}
+        angles.append(np.degrees(query - key) % 360)
+    dial(left, drawn, f"from k to q: {angles[0]:.0f} and {angles[1]:.0f} degrees")
     looks = {"lw": 5, "color": lessons.YELLOW}, {"lw": 1.5, "color": lessons.BLUE, "ls": "--"}
     for (at, curve), look in zip(curves.items(), looks):
         axis.plot(distance, curve, label=f"query at {at}", **look)
@@ -41,8 +51,28 @@ def one_query(distance, curves):
     axis.legend()
     gap = np.ptp([*curves.values()], axis=0).max()
     return (
-        "The score against the distance, for queries at the positions "
-        f"{' and '.join(map(str, curves))}: the two curves differ by at most {gap:.1g}."
+        f"Left: a query and a key two tokens before it, at two places: the angles between them are "
+        f"{angles[0]:.0f} and {angles[1]:.0f} degrees. Right: the score against the distance, for "
+        f"queries at {' and '.join(map(str, curves))}: the curves differ by at most {gap:.1g}."
+    )
+
+
+def sharing(n_head, counts):
+    """Draw which heads of queries share a head of keys and values; counts: of keys and values."""
+    _, axes = plt.subplots(1, len(counts), figsize=(9, 1.8))
+    for axis, n in zip(axes, counts):
+        for i in range(n_head):
+            place = (i * n // n_head + 0.5) * n_head / n - 0.5
+            axis.plot([i, place], [1, 0], color="0.7", zorder=0)
+            axis.plot(i, 1, "o", color=lessons.BLUE, markersize=12)
+            axis.plot(place, 0, "s", color=lessons.ORANGE, markersize=12)
+        axis.set(title=f"{n} of keys and values", xlim=(-2, n_head), ylim=(-0.5, 1.5))
+        axis.axis("off")
+    for y, name in (1, "q"), (0, "k, v"):
+        axes[0].text(-1.2, y, name, **lessons.CENTERED)
+    return (
+        f"{n_head} heads of queries, and below them their heads of keys and values: "
+        f"{', '.join(map(str, counts))} of them."
     )
 
 
@@ -62,29 +92,29 @@ def against(bits):
     )
 
 
-def along(runs, afresh, n_trained, window=100):
-    """Plot how many more bits each token costs in a long text than in its story alone.
+def along(runs, afresh, lengths, n_trained):
+    """Plot how many more bits a token costs in a long text than in its story alone, for each story.
 
     runs: {name: the bits of each token in the long text}; afresh: the bits of each token in its
-    story alone; window: the number of tokens in each running mean.
+    story alone; lengths: the number of tokens in each story.
     """
-    _, axis = plt.subplots(figsize=(8, 3.6))
-    looks = ("--", lessons.ORANGE), ("-", lessons.BLUE), (":", lessons.GREEN), ("-.", lessons.RED)
+    _, axis = plt.subplots(figsize=(8, 3))
+    edges = np.cumsum([0, *lengths])
     ends = {}
-    for (name, bits), (style, color) in zip(runs.items(), looks):
-        more = np.convolve(bits - afresh, np.ones(window) / window, "valid")
-        axis.plot(np.arange(len(more)) + window // 2, more, style, color=color, label=name)
-        ends[name] = more[-300:].mean()
+    for (name, bits), color in zip(runs.items(), (lessons.ORANGE, lessons.BLUE)):
+        more = [part.mean() for part in np.split(bits - afresh, edges[1:-1])]
+        axis.stairs(more, edges, color=color, lw=2, label=name)
+        ends[name] = more[-1]
     axis.axhline(0, color=lessons.BLACK, lw=1)
     axis.axvline(n_trained, color=lessons.BLACK, lw=1, ls=":")
     top = n_trained, axis.get_ylim()[1]
     axis.annotate("trained up to here", top, (5, -12), textcoords="offset points")
-    axis.set(xlabel="position", ylabel=f"bits more, mean of {window}")
+    axis.set(xlabel="position", ylabel="bits more, mean of a story")
     axis.legend(loc="upper left", bbox_to_anchor=(0, 0.9))
     text = "; ".join(f"{name} {more:+.2f}" for name, more in ends.items())
     return (
-        "How many more bits a token costs along the text than if each story is read afresh. Over "
-        f"the last part: {text}."
+        "How many more bits a token costs along the text than if each story is read afresh. In the "
+        f"last story: {text}."
     )
 
 

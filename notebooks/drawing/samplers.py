@@ -8,31 +8,31 @@ N_SHOWN = 400  # the bars of less probable tokens would be too narrow to see
 
 ALT = {  # alternative texts for readers who cannot see the pictures
     "positions": (
-        "Left: at both positions, the probability falls over seven powers of ten. Right: at the "
-        "sure position, ten tokens have nine tenths of the mass. At the unsure one, fifty tokens "
-        "have six tenths, and nine tenths take hundreds."
+        "Left: at both positions, the probability falls over seven powers of ten. Right: at a, "
+        "ten tokens have nine tenths of the mass. At b, fifty tokens have six tenths, and nine "
+        "tenths take hundreds."
     ),
     "temperature": (
         "Left: a low temperature raises the best tokens and lowers the tail, and a high one does "
         "the reverse. The order stays. Right: the entropy rises with the temperature at both "
-        "positions. Below about a third, the sure position has the higher entropy."
+        "positions. Below about a third, position a has the higher entropy."
     ),
     "filters": (
         "Probability against rank at both positions; the kept tokens are dark. Top-k cuts at the "
-        "same rank in both. At the unsure position, top-p cuts far later, min-p a little later."
+        "same rank in both. At b, top-p cuts far later than at a, min-p a little later."
     ),
     "kept": (
-        "The number of kept tokens against the entropy of the position. Top-k is a flat line at "
-        "20. Top-p rises about as fast as two to the power of H, and min-p more slowly."
+        "Three panels: the number of kept tokens against the entropy of the position. Top-k is a "
+        "flat line at 20. Top-p rises about as fast as two to the power of H, min-p more slowly."
     ),
     "draw": (
         "Six tokens side by side from 0 to 1, as wide as their probabilities; an arrow at u "
         "points at one of them."
     ),
     "curve": (
-        "Twelve samplers by likelihood (right is more likely) and diversity. All but one lie "
-        "near one falling curve, from t = 1.3 at the upper left to t = 0.4 at the right; greedy "
-        "lies far below its end."
+        "Eight samplers by likelihood (right is more likely) and diversity. All but one lie near "
+        "one falling curve, from t = 1 at the upper left to t = 0.4 at the right; greedy lies far "
+        "below its end."
     ),
     "repetition": (
         "Three dot plots. Greedy has many lines beside the diagonal: passages that occur again. "
@@ -85,24 +85,18 @@ def likelihood_and_diversity(found):
 
     found: {name of a sampler: (likelihood, diversity)}.
     """
-    figure, axis = plt.subplots(figsize=(8, 4.4))
-    families = {
-        "t = ": ("o-", "temperature"),
-        "top_k": ("s--", "top-k"),
-        "top_p": ("^--", "top-p"),
-        "min_p": ("D--", "min-p"),
-        "greedy": ("*", "greedy"),
-    }
-    for start, (style, label) in families.items():
-        points = [point for name, point in found.items() if name.startswith(start)]
-        axis.plot(*zip(*points), style, label=label, markersize=11 if start == "greedy" else 6)
-    for name in ("t = 0.4", "t = 0.8", "t = 1.0", "t = 1.3"):
-        axis.annotate(name, found[name], xytext=(7, 4), textcoords="offset points", fontsize=10)
+    figure, axis = plt.subplots(figsize=(8, 3.8))
+    kinds = {"t =": "o", "top_p": "^", "top_k": "s", "min_p": "D", "greedy": "*"}
+    left = {"t = 0.8", "top_p(0.5)", "top_k(5)"}  # their names are at the left of the points
+    for start, marker in kinds.items():
+        some = {name: point for name, point in found.items() if name.startswith(start)}
+        axis.plot(*zip(*some.values()), marker + ":", markersize=10 if marker == "*" else 7)
+        for name, point in some.items():
+            place = {"xytext": (-5, -22), "ha": "right"} if name in left else {"xytext": (8, 4)}
+            axis.annotate(name, point, textcoords="offset points", fontsize=10, **place)
     unfiltered = found["t = 1.0"][0]
     axis.axvline(unfiltered, color="0.5", linestyle=":")
-    axis.text(unfiltered - 0.05, 0.1, "drawn from p itself", ha="right", color="0.35")
+    axis.text(unfiltered + 0.02, 0.12, "drawn from p itself", color="0.35")
     axis.set_title("Likely texts resemble each other (the model's own measure of likely)")
-    axis.set_xlabel("log-probability of a token, mean (nats)")
-    axis.set_ylabel("distinct 3-grams (share)")
-    axis.legend(frameon=False, loc="center left", bbox_to_anchor=(0.02, 0.45))
+    axis.set(xlabel="log-probability of a token, mean (nats)", ylabel="different 3-grams (share)")
     return figure

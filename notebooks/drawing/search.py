@@ -16,8 +16,8 @@ ALT = {  # alternative texts for readers who cannot see the pictures
         "Right: the measured time grows more slowly than the width."
     ),
     "real-tree": (
-        "The tree of width 3 on a real text. By the last step, all beams descend from a few "
-        "beginnings and differ in their last words."
+        "The tree of width 3 on a real text. After six steps, all three beams begin with the same "
+        "two words, big box."
     ),
     "typical": (
         "Left: most texts have a log P far below the best. Middle: the probability lies in "
@@ -62,12 +62,13 @@ def tree(axis, trace, name, best=()):
 
 
 def draw_candidate(axis, candidate, step, rank, parent, dropped, name, best):
-    """Draw a candidate as a box at (step, -rank), with a line from its parent's box.
+    """Draw a candidate as a box at (step, -rank), and a line from its parent if it is kept.
 
     parent: the (x, y) of the parent's box.
     """
     color, line = ("0.6", ":") if dropped else (lessons.BLUE, "-")
-    axis.plot([parent[0], step], [parent[1], -rank], line, color=color, zorder=0)
+    if not dropped:
+        axis.plot([parent[0], step], [parent[1], -rank], color=color, zorder=0)
     on_the_way = candidate.ids == tuple(best[:step])
     frame = {"ec": lessons.RED, "linewidth": 2.5} if on_the_way else {"ec": color, "linewidth": 1}
     box = {"boxstyle": "round", "fc": "white", "linestyle": line, **frame}
@@ -82,7 +83,7 @@ def real_tree(tokenizer, model, text, width=3, n=6):
     beam_search(model, tokenizer.encode(text), n, width=width, trace=trace)
     figure, axis = plt.subplots(figsize=(10, 0.6 + 0.3 * max(map(len, trace)) + 1))
     tree(axis, trace, lambda ids: tokenizer.decode([ids[-1]]).strip())
-    axis.set_title(f"{text} ... (width {width}; dropped: dotted)")
+    axis.set_title(f"{text} ... (width {width}; dropped: grey)")
     return figure
 
 

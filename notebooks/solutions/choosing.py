@@ -2,29 +2,18 @@
 # ruff: noqa: F821
 
 # exercise 1
-def never(phrase):  # str -> a filter
-    pieces = [tokenizer.decode([id]) for id in range(model.n_vocab)]
-
-    def forbid(logits, ids):  # [n_vocab], the sequence so far -> [n_vocab]
-        text = text_of(ids)
-        end = text[max(0, len(text) - len(phrase) + 1) :]  # the last len(phrase) - 1 characters
-        completes = np.array([phrase in end + piece for piece in pieces])
-        return np.where(completes, np.float32(-np.inf), logits)
-
-    return forbid
+def corrected(drawn):  # a list of (text, masses) -> {text: share}
+    # Most draws can be nearly worthless. In the lesson, more than half have a weight near 0.
+    weights = {}
+    for text, masses in drawn:
+        weights[text] = weights.get(text, 0) + np.prod(masses)  # p(x) / q(x)
+    total = sum(weights.values())
+    return {text: weight / total for text, weight in weights.items()}
 
 
 # exercise 2
-def writer(ids, keys):  # ids, a list of ints -> a key, or None
-    z = {key: watermark.detect(ids, key, model.n_vocab) for key in keys}
-    best = max(z, key=z.get)
-    return best if z[best] >= 4 else None
-
-
-# exercise 3
-def corrected(drawn):  # a list of (text, masses) -> {text: share}
-    weights = Counter()
-    for text, masses in drawn:
-        weights[text] += float(np.prod(masses))  # p(x) / q(x)
-    total = sum(weights.values())
-    return {text: weight / total for text, weight in weights.items()}
+def trusted(p, catch, slip):  # -> the share of accepted answers that are right
+    # With p = 0.01, catch = 1 and slip = 0.05, only 17% of the accepted answers are right. It does
+    # not help to draw until an answer is accepted: this answer, too, is right in 17% of cases.
+    accepted = p * catch + (1 - p) * slip
+    return p * catch / accepted

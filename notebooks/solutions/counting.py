@@ -17,7 +17,7 @@ def chunked(model, ids, size):  # ids [n_seq] -> the last logits [n_vocab]
 
 
 # exercise 3
-def window_saves(shape, n, w):  # -> a share, 0 to 1
+def window_saves(shape, n, w):  # -> 0.10 for stories, 0.67 for GPT-2 124M's shape
     full = sum(pass_flops(shape, 1, i) for i in range(1, n + 1))
     kept = sum(pass_flops(shape, 1, min(i, w)) for i in range(1, n + 1))
     return 1 - kept / full

@@ -16,14 +16,14 @@ def first_given_second(joint, second):  # the second token's id -> [n_words]
 
 # exercise 3
 def sharpened_texts(joint, t):  # -> [n_words, n_words, n_words, n_words]
+    # It favours "She" more: after "She" it is clear how to go on, and that counts here, too.
     powers = joint ** (1 / t)
     return powers / powers.sum()
 
 
 def sharpened_tokens(joint, t):  # -> [n_words, n_words, n_words, n_words]
-    result = np.ones_like(joint)
-    for i in range(4):  # compute the factor of token i, sharpen it, and normalise it
-        so_far = joint.sum(axis=tuple(range(i + 1, 4)), keepdims=True)  # P(tokens 0 to i)
-        factor = (so_far / so_far.sum(axis=i, keepdims=True)) ** (1 / t)
-        result = result * factor / factor.sum(axis=i, keepdims=True)
+    result = np.ones(())
+    for factor in factors_of(joint):
+        sharp = factor ** (1 / t)
+        result = result[..., None] * sharp / sharp.sum(axis=-1, keepdims=True)
     return result

@@ -10,6 +10,8 @@ def n_parameters(n_vocab, n_ctx, n_embd, n_layer):  # -> int
 
 
 # exercise 2
+# A product with the merged vector is a sum of products, one for each head and its columns of w. So
+# heads do not mix here: each adds a part of its own to the stream.
 def written_by_heads(mixed, w, b):  # -> [n_head, n, n_embd]
     d_head = mixed.shape[-1]
     # for each head, the columns of w that its result is multiplied by

@@ -17,6 +17,7 @@ def adam_step(p, g, mean, square, n, rate):  # -> the new p, mean and square
 
 
 # exercise 3
+# The mean of the parts' gradients would give each row of a small part too much weight.
 def in_parts(gradient_of, inputs, targets, size):  # -> the gradient of the mean loss
     total = 0
     for i in range(0, len(inputs), size):

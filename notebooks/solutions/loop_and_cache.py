@@ -4,8 +4,6 @@
 
 # exercise 1
 def prefill(ids, keys, values):  # -> logits [len(ids), n_vocab]
-    from gpt2 import causal_mask
-
     n_old = keys[0].shape[1]
     positions = np.arange(n_old, n_old + len(ids))
     mask = causal_mask(positions)  # [1, len(ids), all]
@@ -32,13 +30,12 @@ def cached_tokens(m, n):  # every token except the last: 1,023 for m = 24, n = 1
 
 # exercise 3
 def log_p_endings(model, beginning, endings):  # -> a list with log P of each ending
-    from gpt2 import log_softmax
-
+    # The last row of the beginning is about the first token of every ending.
     cache, found = model.new_cache(), []
     first = log_softmax(model(beginning, cache, last=1))  # [1, n_vocab], shared by all endings
     for ending in endings:
         rows = first
-        if len(ending) > 1:
+        if len(ending) > 1:  # the model need not read the last token
             later = log_softmax(model(ending[:-1], cache))
             rows = np.vstack([first, later])
         found.append(rows[range(len(ending)), ending].sum())

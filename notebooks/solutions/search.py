@@ -15,19 +15,8 @@ def best_first(next_log_probs, n):  # -> n ids, the number of continued beginnin
     heap, continued = [(0.0, ())], 0
     while True:
         cost, ids = heapq.heappop(heap)  # the most probable beginning
-        if len(ids) == n:
+        if len(ids) == n:  # all others in the heap are less probable, and can only fall
             return ids, continued
         continued += 1
         for token, log_p in enumerate(next_log_probs(ids)):
             heapq.heappush(heap, (cost - float(log_p), (*ids, token)))
-
-
-# exercise 3
-def consensus(texts):  # lists of ids -> an index
-    bigrams = [set(zip(text, text[1:])) for text in texts]
-
-    def mean_similarity(i):  # the mean over all other texts, 0 to 1
-        others = [b for j, b in enumerate(bigrams) if j != i]
-        return np.mean([len(bigrams[i] & b) / len(bigrams[i] | b) for b in others])
-
-    return max(range(len(texts)), key=mean_similarity)

@@ -13,6 +13,7 @@ def decode(ids, spelled):  # -> str
 
 
 # exercise 2
+# No merge has a digit: a pair needs two symbols in one word, and a digit is a word of one symbol.
 def digit_words(text):  # -> a list of words
     parts = re.split(r"(\d)", text)  # the parts 1, 3, 5, ... are digits
     cut = [[part] if i % 2 else gpt2_words(part) for i, part in enumerate(parts)]
@@ -20,6 +21,7 @@ def digit_words(text):  # -> a list of words
 
 
 # exercise 3
+# There are 900 ways for the 16 letters of "Once upon a time".
 pieces = {tokenizer.token_bytes(id) for id in range(tokenizer.n_vocab)}
 
 

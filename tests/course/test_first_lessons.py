@@ -1,6 +1,5 @@
 """Tests of the first lessons. After the prompt, each step of the cached loop stores one new key in
-each layer. The animation starts with its last frame. The debugger's stops are the README's. An
-untouched exercise says what to write."""
+each layer. The animation starts with its last frame. The debugger's stops are the README's."""
 
 import base64
 import copy
@@ -40,11 +39,6 @@ def cells(lesson, *ids):
     return names
 
 
-def verdict(capsys, lesson, number, *answers):
-    lessons.check(lesson, number, *answers)
-    return capsys.readouterr().out
-
-
 # --- the cached loop and plots of the reader's own text -------------------------------------------
 
 
@@ -65,7 +59,7 @@ def test_the_cached_loop_stores_one_new_key_per_layer_and_step():
 
 
 def test_the_lesson_s_own_step_also_stores_one_key_per_layer():
-    names = cells("loop_and_cache", "step")
+    names = cells("loop_and_cache", "pass", "step")
     shape = MODEL.n_head, 0, MODEL.n_embd // MODEL.n_head
     keys, values = ([np.zeros(shape, np.float32)] * len(MODEL.params["blocks"]) for _ in range(2))
     for n, token in enumerate(PROMPT, 1):
@@ -107,7 +101,7 @@ def test_the_reader_s_own_text_is_plotted_for_any_model(monkeypatch):
     assert max(heights) < 1500  # in pixels, so that 20 layers fit on a page
 
 
-# --- the debugger, training and untouched exercises -----------------------------------------------
+# --- the debugger and training --------------------------------------------------------------------
 
 
 def test_the_lesson_s_debugger_stops_are_the_readme_s():
@@ -119,18 +113,6 @@ def test_the_lesson_s_debugger_stops_are_the_readme_s():
         said = f"b {place}, {look}\n    first pass:  {first}\n    second pass: {second}\n"
         assert said in cell.outputs[0].text
     assert stops
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("lesson", LESSONS)
-@pytest.mark.parametrize("number", [1, 2, 3])
-def test_an_untouched_exercise_says_what_to_write(capsys, lesson, number):
-    nothing = [lambda *given, **named: None] * (2 if (lesson, number) in PAIRS else 1)
-    assert verdict(capsys, lesson, number, *nothing).startswith("not solved yet: write ")
-
-
-# The exercises (lesson, number) that ask for two functions:
-PAIRS = {("forward_pass", 3), ("factorization", 3), ("loop_and_cache", 2)}
 
 
 def test_the_lesson_s_own_training_and_encoder_agree_with_encoder_py():

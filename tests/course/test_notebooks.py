@@ -3,7 +3,6 @@ saved notebooks, their links, the teacher's sheets and the badges are in order."
 
 import ast
 import asyncio
-import html
 import os
 import re
 import shutil
@@ -48,11 +47,6 @@ def made(folder, *options):
 @pytest.fixture(scope="session")
 def class_edition(tmp_path_factory):
     return made(tmp_path_factory.mktemp("class"))
-
-
-@pytest.fixture(scope="session")
-def pages(tmp_path_factory):
-    return made(tmp_path_factory.mktemp("pages"), "--html")
 
 
 @pytest.fixture(scope="session")
@@ -162,13 +156,16 @@ def test_the_class_edition_has_the_same_code_without_solutions(path, notebook, c
 
 
 def test_the_class_edition_answers_no_prediction(path, class_edition):
-    """A cell for the reader's guess follows each "Predict" task. The first text after the next code
-    is a folded answer, a heading, or another task or question."""
+    """A cell for the reader's guess follows each "Predict" task, and one for an answer follows each
+    question. The first text after the next code is a folded answer, a heading, or another task or
+    question."""
     cells = nbformat.read(class_edition / path.name, as_version=4).cells
     for place, cell in enumerate(cells):
+        if cell.cell_type == "markdown" and "**Question" in cell.source:
+            assert edition.tagged(cells[place + 1], "reply")
         if cell.cell_type != "markdown" or "**Predict" not in cell.source:
             continue
-        assert edition.tagged(cells[place + 1], "guess")
+        assert any(edition.tagged(cell, "guess") for cell in cells[place + 1 : place + 3])
         rest = cells[place + 2 :]
         ran = next(i for i, cell in enumerate(rest) if cell.cell_type == "code")
         answer = next(cell for cell in rest[ran:] if cell.cell_type == "markdown")
@@ -198,26 +195,6 @@ def test_every_link_of_every_notebook_leads_somewhere(class_edition, on_github):
         for file in sorted(folder.glob("*.ipynb")):
             for cell in prose(nbformat.read(file, as_version=4)):
                 assert not list(broken_links(cell.source, folder)), file
-
-
-def test_every_link_of_the_pages_leads_somewhere(pages):
-    files = sorted(pages.glob("*.html"))
-    assert len(files) == len(NOTEBOOKS)
-    for file in files:
-        text = re.sub(
-            r"<script>.*?</script>", "", file.read_text(encoding="utf-8"), flags=re.DOTALL
-        )
-        for target in map(html.unescape, re.findall(r'href="([^"]+)"', text)):
-            place = target.partition("#")[0]
-            assert re.match("https?://|#", target) or (pages / place).exists(), (file.name, target)
-
-
-def test_a_page_needs_no_other_files(path, pages):
-    text = (pages / path.with_suffix(".html").name).read_text(encoding="utf-8")
-    sources = re.findall(r'<(?:img|script|link)[^>]*?(?:src|href)="(.*?)"', text, flags=re.DOTALL)
-    assert sources and all(source.startswith("data:") for source in sources)
-    quoted = r"<pre.*?</pre>|<code.*?</code>|<script.*?</script>|(alt|srcdoc)=\".*?\""
-    assert "$" not in re.sub(quoted, "", text, flags=re.DOTALL)
 
 
 def test_every_link_of_the_other_texts_leads_somewhere():
@@ -253,7 +230,7 @@ def test_each_exercise_has_a_solution_and_a_hidden_check(path, notebook):
 def test_every_assert_of_a_check_says_what_is_missing(path):
     text = (FOLDER / "checks" / f"{path.stem}.py").read_text(encoding="utf-8")
     asserts = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Assert)]
-    assert asserts and all(node.msg for node in asserts)
+    assert all(node.msg for node in asserts)
 
 
 def test_a_lesson_begins_with_the_set_up_of_bootstrap_py(notebook):
@@ -341,14 +318,18 @@ def test_an_edition_is_written_again_but_nobody_s_work_is_lost(tmp_path):
     first, second, *_ = (tmp_path / path.name for path in NOTEBOOKS)
     made(tmp_path)
     new = first.read_text("utf-8")
-    edition.write(first, new.replace("What", "Which"))  # an edition of other lessons
-    second.write_text(second.read_text("utf-8").replace("# My guess: ", "# My guess: 42"), "utf-8")
+    earlier = nbformat.read(first, as_version=4)
+    del earlier.metadata["edition"]
+    earlier.cells.pop()
+    edition.write(tmp_path / "earlier.ipynb", earlier)  # an edition of other lessons
+    (tmp_path / "earlier.ipynb").replace(first)
+    second.write_text(second.read_text("utf-8").replace("guess = ...", "guess = 42"), "utf-8")
     made(tmp_path)
-    assert first.read_text("utf-8") == new and "guess: 42" in second.read_text("utf-8")
-    edition.write(tmp_path / "mine.txt", "text")
-    (tmp_path / "mine.txt").write_text("mine")
-    edition.write(tmp_path / "mine.txt", "text")
-    assert (tmp_path / "mine.txt").read_text() == "mine"
+    assert first.read_text("utf-8") == new and "guess = 42" in second.read_text("utf-8")
+    mine = nbformat.v4.new_notebook()
+    nbformat.write(mine, tmp_path / "mine.ipynb")
+    edition.write(tmp_path / "mine.ipynb", earlier)
+    assert nbformat.read(tmp_path / "mine.ipynb", as_version=4) == mine
 
 
 def test_the_setup_cell_installs_again_after_a_pip_that_failed(tmp_path):
@@ -373,3 +354,21 @@ def test_a_repository_gives_badges_and_an_address_to_clone(path, on_github):
     assert f"({colab}/{place})" in title.source
     assert f"(https://mybinder.org/v2/gh/someone/tokenwise/main?labpath={place})" in title.source
     assert f'address = "{ADDRESS}"\n' in setup.source
+
+
+def test_an_address_is_put_into_the_readme_and_the_set_up(tmp_path):
+    shutil.copytree(FOLDER, tmp_path / "notebooks", ignore=shutil.ignore_patterns("*.py[co]"))
+    shutil.copy(FOLDER.parent / "README.md", tmp_path)
+    command = [
+        sys.executable,
+        tmp_path / "notebooks/edition.py",
+        "--titles",
+        "--repository",
+        ADDRESS,
+    ]
+    subprocess.run(command, check=True)
+    readme = (tmp_path / "README.md").read_text("utf-8")
+    assert f"git clone --depth 1 {ADDRESS} " in readme and "OWNER" not in readme
+    assert "https://someone.github.io/tokenwise/code.html" in readme
+    setup = nbformat.read(tmp_path / "notebooks/tokens.ipynb", as_version=4).cells[1].source
+    assert f'address = "{ADDRESS}"\n' in setup

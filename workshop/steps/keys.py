@@ -5,12 +5,12 @@ from functools import partial
 
 import numpy as np
 
-from workshop import reference
 from workshop.compare import Seen
 from workshop.engine import Part
-from workshop.mistakes import mistakes, of
+from workshop.mistakes import build, mistakes, of
 from workshop.steps.inputs import heard, parameters, tiny
 
+GPT2 = build("workshop/reference.py").GPT2
 IDS = [3, 1, 4, 1, 5, 9, 2, 6]
 
 
@@ -136,11 +136,11 @@ def see_rows(m, seed):
         ("cut", np.array([1, 9, 3])),
         [[7], [8], [9]],
     )
-    yield from play(m, reference.GPT2(parameters(), 3), m.Rows(3, 3, 3, 16, 4), "tokens", *actions)
+    yield from play(m, GPT2(parameters(), 3), m.Rows(3, 3, 3, 16, 4), "tokens", *actions)
 
 
 def see_prefill(m, seed):
-    gpt2, cache, shapes = reference.GPT2(parameters(), 3), m.Rows(3, 3, 3, 16, 4), []
+    gpt2, cache, shapes = GPT2(parameters(), 3), m.Rows(3, 3, 3, 16, 4), []
 
     def model(ids, cache=None, last=None):
         shapes.append(list(np.shape(ids)))

@@ -1,0 +1,41 @@
+"""The checks of the lessons accept our version of each function, and refuse each known mistake
+under its own name."""
+
+import importlib
+import sys
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parents[2] / "notebooks"
+sys.path.insert(0, str(FOLDER))
+
+import edition  # noqa: E402
+import lessons  # noqa: E402
+
+from workshop.engine import Part  # noqa: E402
+from workshop.mistakes import build  # noqa: E402
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lesson", edition.table())
+def test_a_known_mistake_is_refused_under_its_name(lesson, capsys):
+    lessons.share(lesson)
+    for name, part in vars(importlib.import_module(f"checks.{lesson}")).items():
+        if isinstance(part, Part):
+            for mistake in (None, *part.mistakes):
+                ours = build(part.source, mistake)
+                answers = [getattr(ours, function) for function in part.names]
+                lessons.check(lesson, name.removeprefix("exercise_"), *answers)
+                said = capsys.readouterr().out
+                assert mistake.says in said if mistake else said == "solved\n", (name, said)
+
+
+def test_an_answer_that_changes_its_argument_is_named_as_that(capsys):
+    def back_linear(dy, x, w):
+        dy *= 2
+        return dy @ w / 2, dy.T @ x / 2, dy.sum(axis=0) / 2
+
+    lessons.check("learning", "linear", back_linear)
+    says = "back_linear changes its argument: work on a copy"
+    assert capsys.readouterr().out == f"not solved yet: {says}\n"
