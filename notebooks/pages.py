@@ -91,14 +91,14 @@ class Renderer(IPythonRenderer):
     """
 
     def __init__(self, path):
-        super().__init__(escape=False, embed_images=True, path=str(path.parent))
+        super().__init__(escape=False, path=str(path.parent))
         self.folder, self.found, self.headings = path.parent, set(), []
 
     def link(self, text, url, title=None):  # no link to a repository without an address
         return "" if "OWNER" in url else super().link(text, self.moved(url), title)
 
     def image(self, text, url, title=None):  # no image from elsewhere: its text instead
-        return text if "://" in url else super().image(text, url, title)
+        return text if "://" in url else super().image(text, self._src_to_base64(url), title)
 
     def moved(self, url):
         """Return a link to the page of the file that `url` leads to."""
