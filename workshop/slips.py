@@ -22,7 +22,14 @@ SIGNS: dict[type, list] = {  # operator -> the operators that replace it, and wh
     ast.Div: [("*", "multiplied by `{b}` instead of divided"), ("-", "with `{b}` subtracted")],
 }
 COMPARISONS = {ast.Gt: (">=", "<"), ast.GtE: (">", "<"), ast.Lt: ("<=", ">"), ast.LtE: ("<", ">")}
-SYMBOLS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.Pow: "**", ast.MatMult: "@"}
+SYMBOLS: dict[type, str] = {
+    ast.Add: "+",
+    ast.Sub: "-",
+    ast.Mult: "*",
+    ast.Div: "/",
+    ast.Pow: "**",
+    ast.MatMult: "@",
+}
 SYMBOLS |= {ast.Gt: ">", ast.GtE: ">=", ast.Lt: "<", ast.LtE: "<="}
 OTHERS = {  # function -> the functions that replace it
     "max": ("min", "mean"),

@@ -1,6 +1,7 @@
 """Steps 8, 9, 12 and 17: drawing and filtering, the loops, and a real model."""
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -36,7 +37,8 @@ PROMPT = [3, 1, 4, 1, 5]
 def run(loop, n, stop_ids=(), sampler=CHOICE, seed=0, end=None, **more):
     """Run a loop. Return its tokens or an error, the text, the model, and the text at the first
     token. end: stop after `end` tokens."""
-    model, tokens, first = WatchedModel(stop_ids=stop_ids), [], []
+    model, first = WatchedModel(stop_ids=stop_ids), []
+    tokens: Any = []
     sequence = Sequence(model, PROMPT, n, sampler, seed)
     try:
         for token in loop(model, sequence, **more):

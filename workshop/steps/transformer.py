@@ -59,18 +59,19 @@ def see_linear(m, seed):
 
 
 def see_attention(m, seed):
-    def see(name, q, k, v, mask, axes="n_new, d"):
-        yield Seen(f"attention {name}", lambda: m.attention(q, k, v, mask), axes)
+    def see(name, *call, axes="n_new, d"):
+        yield Seen(f"attention {name}", lambda: m.attention(*call), axes)
 
     q, k, v = 2 * numbers(3, 4, seed=1), numbers(5, 4, seed=2), numbers(5, 4, seed=3)
     some = np.where(numbers(3, 5) > 0.5, np.float32(-1e10), np.float32(0))
     yield from see("with no key hidden", q, k, v, np.zeros((3, 5), np.float32))
-    yield from see("if all sizes are 4", *numbers(3, 4, 4, 4), hidden(1), "n_head, n_new, d")
+    yield from see("if all sizes are 4", *numbers(3, 4, 4, 4), hidden(1), axes="n_head, n_new, d")
     yield from see("with some keys hidden", q, k, v, some)
-    q, k, v, mask = *(2 * numbers(3, 2, 6, 4)), hidden(6)[None]
-    yield from see("of two heads", q, k, v, mask, "n_head, n_new, d")
-    yield Seen("the q of attention after the call", q, "n_head, n_new, d")
-    yield from see("of seven texts", *numbers(3, 7, 2, 3, 4), hidden(3), "batch, n_head, n_new, d")
+    two = 2 * numbers(3, 2, 6, 4)
+    yield from see("of two heads", *two, hidden(6)[None], axes="n_head, n_new, d")
+    yield Seen("the q of attention after the call", two[0], "n_head, n_new, d")
+    seven, axes = numbers(3, 7, 2, 3, 4), "batch, n_head, n_new, d"
+    yield from see("of seven texts", *seven, hidden(3), axes=axes)
 
 
 def see_mask(m, seed):
