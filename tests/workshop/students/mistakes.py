@@ -20,7 +20,7 @@ MISTAKES = [
     ("block", "`h` instead of `x`", "x = x + self_attention(h", "x = h + self_attention(h"),
     ("model", "wpe", ' + np.take(self.params["wpe"], positions, 0)', ""),
     ("model", "wte as the head", 'self.params.get("lm_head", ', "("),
-    ("naive", "only the last of `sequence.ids`", "model(np.array(sequence.ids), last=1)[-1]",
+    ("naive", "`sequence.ids[-1:]`", "model(np.array(sequence.ids), last=1)[-1]",
      "model(np.array(sequence.ids[-1:]), last=1)[-1]"),
     ("draw", "most probable token", "np.log(probs) + rng.gumbel(size=len(probs))", "probs"),
     ("draw", "the logits unchanged", "[k:]] = -np.inf", "[:0]] = -np.inf"),
