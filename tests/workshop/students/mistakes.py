@@ -31,7 +31,7 @@ MISTAKES = [
      "[letter.encode() for letter in word]"),
     ("keys", ">= instead of >", "+ n_new > self.n_ctx", "+ n_new >= self.n_ctx"),
     ("keys", "with a length that stays 0", "            cache.length += n_new", "            pass"),
-    ("keys", "with", "append((k[..., i, :], v[..., i, :]))",
+    ("keys", "as the values", "append((k[..., i, :], v[..., i, :]))",
      "append((k[..., i, :], k[..., i, :]))"),
     ("keys", "the length cut, but not the keys",
      "        self.blocks = [tokens[: self.length] for tokens in self.blocks]\n", ""),
