@@ -39,8 +39,7 @@ def table():  # -> {file name without .ipynb: (number and title, minutes, the co
     return {name: (title, *spent) for title, name, *spent in re.findall(row, index, re.MULTILINE)}
 
 
-def read(name):
-    """Return a lesson's saved notebook; name: its file name without .ipynb."""
+def read(name):  # the file name of a lesson without .ipynb -> its saved notebook
     return nbformat.read(HERE / f"{name}.ipynb", as_version=4)
 
 
@@ -48,7 +47,7 @@ def tagged(cell, tag):
     return tag in cell.metadata.get("tags", [])
 
 
-def titled(name) -> str:
+def titled(name):
     """Return the text of a lesson's first cell as the table wants it: title, minutes and links."""
     lessons = table()
     title, whole, core = lessons[name]

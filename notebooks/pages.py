@@ -19,6 +19,8 @@ from nbformat.v4 import new_markdown_cell, new_notebook
 
 PROJECT = Path(__file__).resolve().parent.parent
 SITE = PROJECT / "notebooks/site"  # the template, the style and the texts
+STYLES = [str(SITE), str(PROJECT / "page/browser")]
+EXPORTER = HTMLExporter(template_file="page.html.j2", extra_template_paths=STYLES)
 CLONE = "git clone --depth 1 https://github.com/OWNER/NAME tokenwise && cd tokenwise"
 
 
@@ -83,12 +85,8 @@ def page(path, renderer, name):
         cell.source = named(cell.source, name) if name else cell.source
     notebook = new_notebook(cells=cells, metadata={"language_info": {"name": "python"}})
     facts = {"headings": lambda: renderer.headings, "root": "../" * (len(inside.parts) - 1)}
-    turned = {"markdown2html": MarkdownWithMath(renderer=renderer).render}
-    paths = [str(SITE), str(PROJECT / "page/browser")]
-    exporter = HTMLExporter(
-        template_file="page.html.j2", extra_template_paths=paths, filters=turned
-    )
-    return exporter.from_notebook_node(notebook, facts)[0]
+    EXPORTER.register_filter("markdown2html", MarkdownWithMath(renderer=renderer).render)
+    return EXPORTER.from_notebook_node(notebook, facts)[0]
 
 
 class Renderer(IPythonRenderer):
@@ -122,8 +120,9 @@ class Renderer(IPythonRenderer):
         self.headings.append((level, anchor, text))
         return f'<h{level} id="{anchor}">{text}</h{level}>\n'
 
-    def inline_math(self, body):  # latex2mathml does not know \arg
-        return convert(body.replace(r"\arg", r"\mathrm{arg}"))
+    def inline_math(self, body, display="inline"):  # latex2mathml does not know \arg
+        formula = convert(body.replace(r"\arg", r"\mathrm{arg}"), display=display)
+        return f'<span class="{display}">{formula}</span>'
 
     def block_math(self, body):
-        return f'<div class="scroll">{self.inline_math(body).replace("inline", "block", 1)}</div>\n'
+        return self.inline_math(body, "block")

@@ -63,13 +63,14 @@ def choose(step: str | None, seed: int) -> tuple[str, Mistake, tuple[Seen, Seen]
     if step not in steps:
         sys.exit(f"the step {step} has no known mistakes: choose a different step")
     known = [(part, m) for part in steps[step] for m in part.mistakes if not looks_patched(m)]
-    rng = np.random.default_rng(seed)
+    order = np.random.default_rng(0).permutation(len(known))
     while True:
-        part, wrong = known[rng.integers(len(known))]
+        part, wrong = known[order[seed % len(known)]]
         tape = Tape(part, build(part.source, wrong))
         differ = difference(tape, right_tape(part), is_right)
         if differ and all(differ) and not any(isinstance(a.value, Raised) for a in tape):
             return step, wrong, differ
+        seed += 1
 
 
 def looks_patched(wrong: Mistake) -> bool:

@@ -1,9 +1,11 @@
-"""Checks: the best of several translations, alignments, a source that changes."""
-
-import numpy as np
+"""Checks: cross-attention, the best of several translations, alignments."""
 
 import utils
 from generate import generate
+from workshop.compare import Seen
+from workshop.engine import Part
+from workshop.mistakes import mistakes
+from workshop.steps.inputs import numbers
 
 tokenizer, model = utils.load("en-de")
 TEXTS = [
@@ -12,6 +14,32 @@ TEXTS = [
     "I drink a cup of coffee.",
     "Where is the station?",
 ]
+
+
+def see_cross(m, seed):
+    shapes = {"q": (6, 5), "k": (6, 5), "v": (6, 5), "o": (5, 6)}  # d_model 5, heads of 2 or 3
+    parts = {name: {"w": numbers(*shape, seed=ord(name))} for name, shape in shapes.items()}
+    for n, n_source, n_head in (3, 4, 2), (4, 7, 3):
+        x, source = numbers(n, 5), numbers(n_source, 5, seed=1)
+        found = m.cross_attention(x, source, **parts, n_head=n_head)
+        yield Seen(f"{n} vectors, a source of {n_source}, {n_head} heads", found, "n, d_model")
+
+
+exercise_cross = Part(
+    ("cross_attention",),
+    see_cross,
+    mistakes("""
+[notebooks/encoder_decoder.ipynb cross_attention]
+of self-attention: keys and values come from the source
+    linear(source, -> linear(x,
+with queries from the source: they come from the decoder's vectors
+    linear(x, -> linear(source,
+with scores divided by sqrt(d): this model does not scale
+    queries @ keys.swapaxes(-1, -2) -> queries @ keys.swapaxes(-1, -2) / queries.shape[-1] ** 0.5
+with one head instead of n_head
+    , n_head) -> , 1)
+"""),
+)
 
 
 def translate(text):
@@ -57,32 +85,3 @@ def exercise_2(aligned):
     pairs = {(name.lower(), looked_at) for name, looked_at in aligned(TEXTS[2])}
     for pair in ("ich", "I"), ("kaffee", "coffee"):
         assert pair in pairs, f"in {TEXTS[2]!r}, {pair[0]} looks at {pair[1]} most"
-
-
-def exercise_3(switch):
-    """Check switch(first, second, n) -> the new ids, with </s>. first, second: English texts."""
-    first, second = TEXTS[1:3]
-    assert switch(first, second, 3) is not None, "write switch"
-    assert switch(first, second, 0) == translate(second), "with n = 0 only the second source counts"
-    assert switch(first, first, 3) == translate(first), "the same source twice changes nothing"
-    for pair, n in ((first, second), 1), ((first, second), 5), ((first, TEXTS[0]), 2):
-        ids, right = switch(*pair, n), written(*pair, n)
-        assert ids[:n] == right[:n], "the first n tokens should depend on the first source alone"
-        assert ids != translate(pair[0]), "the second source changed nothing"
-        ended = ids[-1] in model.stop_ids
-        assert len(ids) <= 40 and (ended or len(ids) == 40), "stop after </s> or 40 tokens"
-        assert ids[n] == right[n], (
-            f"with n = {n}, the first token after the switch is wrong: the tokens before it keep"
-            " the keys and values that they had, and only the source changes"
-        )
-
-
-def written(first, second, n):
-    """Return the first n + 1 ids of a translation whose source changes after n ids."""
-    one, other = (model.read(tokenizer.encode(text)) for text in (first, second))
-    cache, ids = one.new_cache(), list(model.start_ids)
-    for i in range(n + 1):
-        if i == n:
-            cache.source = other.source
-        ids.append(int(one(np.array(ids[-1:]), cache)[-1].argmax()))
-    return ids[len(model.start_ids) :]

@@ -7,14 +7,13 @@ from workshop.engine import Part
 from workshop.mistakes import mistakes, of
 
 WRONG = mistakes("""
-[notebooks/fewer_bytes.ipynb quantise]
-with the whole number below: round to the nearest one
+[notebooks/fewer_bytes.ipynb quantise restored]
+rounded down: round to the nearest value
     np.round -> np.floor
+[notebooks/fewer_bytes.ipynb quantise]
 with one scale for all: each group has its own
     max(axis=1, keepdims=True) -> max() + 0 * parts[:, :1]
 [notebooks/fewer_bytes.ipynb restored]
-with the value below: round to the nearest one
-    np.round -> np.floor
 with one grid for the whole matrix: each group has its own
     w.reshape(-1, size) -> w.reshape(1, -1)
 [notebooks/fewer_bytes.ipynb largest]
@@ -35,7 +34,7 @@ with the fraction rounded: cut it off
 
 def see_quantise(m, seed):
     w = np.random.default_rng(0).normal(size=(6, 32)).astype(np.float32)
-    for bits, size in (8, 32), (8, 4), (4, 16), (3, 8):
+    for bits, size in (8, 32), (8, 4), (4, 16), (3, 8), (8, 192):
         q, scales = m.quantise(w, bits, size)
         case = f"with {bits} bits in groups of {size}"
         yield Seen(f"the scales {case}", scales, "group, one")

@@ -1,4 +1,4 @@
-"""Checks: the least time of a pass, the rows at the ridge, a prefill in chunks, the largest batch."""
+"""Checks: the least time of a pass, rows at the ridge, a prefill in chunks, the largest batch."""
 
 import numpy as np
 

@@ -1,159 +1,144 @@
-"""Checks: the loop, acceptance rates, the number of drafts, several drafters."""
+"""Checks: the loop, the rule, the draft model, the number of drafts."""
+
+from types import SimpleNamespace
 
 import numpy as np
-from lessons import Watched, random_gpt2  # lessons makes the project's files importable
 
-import utils
-from decoding.drafters import Checked, PromptLookup, common_prefix, one_hots
-from generate import Sequence, generate
-from speculative import speculative
-
-tokenizer, model = utils.load("stories")
-
-
-class Planned:
-    """A drafter that knows the text, but proposes wrong tokens at the positions in `wrong`."""
-
-    def __init__(self, n_vocab, text, wrong):
-        self.n_vocab, self.text, self.wrong = n_vocab, text, wrong
-
-    def propose(self, ids, n):
-        """Return at most n drafts that follow ids, and for each a one-hot q [n_vocab]."""
-        places = range(len(ids), min(len(ids) + n, len(self.text)))
-        drafts = [(self.text[i] + (i in self.wrong)) % self.n_vocab for i in places]
-        return drafts, one_hots(drafts, self.n_vocab)
-
-    def learn(self, ids, drafts, logits, tokens):
-        pass
+from decoding.drafters import DraftModel
+from samplers import greedy
+from workshop.compare import Seen
+from workshop.engine import Part
+from workshop.mistakes import mistakes
+from workshop.steps.inputs import WatchedModel
+from workshop.steps.speculation import see_draft_model, see_rule
 
 
-def exercise_loop(greedy_speculation):
-    """Check greedy_speculation(model, drafter, ids, n, gamma=4) -> n new ids."""
-    tiny, prompt, n = random_gpt2(8, 64, 8, 2, 2, 0.6, 4, tied=False), [1, 2, 3, 4, 5], 10
-    text = prompt + list(generate(tiny, prompt, n))
-    plans = (4, 15, ()), (4, 15, (6, 7, 12)), (4, 15, range(15)), (2, 15, (9,)), (4, 8, ())
-    for gamma, n_known, wrong in plans:  # the drafter knows the first n_known ids of the text
-        ours, theirs = Watched(tiny), Watched(tiny)
-        drafter = Planned(8, text[:n_known], wrong)
-        list(speculative(ours, Sequence(ours, prompt, n), drafter, gamma))
-        found = greedy_speculation(theirs, drafter, list(prompt), n, gamma)
-        assert found is not None, "write greedy_speculation"
-        held = []
-        for number, (start, ids) in enumerate(theirs.passes):
-            known = common_prefix(held[:start], prompt + list(found))
-            assert known == start, (
-                f"before pass {number} the cache differs from the text at position {known}: what"
-                " has to be cut after a round?"
-            )
-            held = held[:start] + ids
-        same = common_prefix(list(found), text[len(prompt) :])
-        assert same == min(n, len(found)), f"token {same} differs from that of the greedy loop"
-        assert len(found) == n, f"return {n} tokens, not {len(found)}"
-        done, needed = len(theirs.passes), len(ours.passes)
-        assert done <= needed, (
-            f"the text is right, but it took {done} passes instead of {needed}: each pass also"
-            " yields a token of the model itself"
-        )
-        done, needed = (sum(len(ids) for _, ids in m.passes) for m in (theirs, ours))
-        assert done <= needed, (
-            f"the text is right, but the model read {done} tokens instead of {needed}, some twice"
-        )
-        most = max(len(ids) for _, ids in theirs.passes[1:])
-        assert most <= gamma + 1, (
-            f"with gamma = {gamma}, a pass has at most {gamma + 1} tokens, not {most}"
-        )
+class Small(WatchedModel):
+    """A model for drafts. Its best token is wrong at every `every`-th position."""
+
+    def after(self, text):
+        return np.roll(super().after(text), len(text) % self.every == 0)
 
 
-def exercise_1(acceptance, best_certain):
-    """Check acceptance(p, q) -> the probability that a draft from q is accepted, and
-    best_certain(p) -> the one-hot q [n] whose draft is accepted most often."""
-    p, q = np.array([0.5, 0.3, 0.2, 0]), np.array([0.1, 0.2, 0.3, 0.4])
-    assert acceptance(p, q) is not None, "write acceptance"
-    with np.errstate(all="ignore"):
-        rates = [acceptance(*pair) for pair in ((p, q), (q, p), (p, p))]
-    assert np.shape(rates) == (3,), "return one number, the probability of acceptance"
-    assert not np.isnan(rates).any(), "the result is nan if q has a 0: can you avoid the division?"
-    assert np.isclose(rates[2], 1), "a draft from p itself is always accepted"
-    for first, second, rate in (p, q, rates[0]), (q, p, rates[1]):
-        rng = np.random.default_rng(0)
-        drafts = rng.choice(4, 100_000, p=second)
-        passed = rng.random(100_000) * second[drafts] < first[drafts]
-        assert abs(rate - passed.mean()) < 0.01, (
-            f"for p = {first}, the rule accepts {passed.mean():.3f} of 100,000 drafts from"
-            f" {second}, not {rate:.3f}"
-        )
-    chosen = best_certain(p[::-1])
-    assert chosen is not None, "write best_certain"
-    assert np.shape(chosen) == (4,), "return a distribution [n], not a token"
-    assert np.asarray(chosen).dtype != bool, "a distribution has numbers, not True and False"
-    assert sorted(chosen) == [0, 0, 0, 1], "a one-hot distribution has one 1 and zeros otherwise"
-    assert chosen[3] == 1, "a different token is accepted more often"
-    tie = best_certain(np.array([0.4, 0.4, 0.2]))
-    assert sorted(tie) == [0, 0, 1], "if two tokens are equally good, choose one"
+def see_loop(m, seed):
+    for gamma, n, every in (4, 10, 3), (3, 9, 99), (2, 8, 1), (5, 4, 7):
+        model, small, case = WatchedModel(), Small(), f"with gamma = {gamma} and n = {n}"
+        small.every, drafter = every, DraftModel(small, greedy, np.random.default_rng(0))
+        tokens = m.greedy_speculation(model, drafter, [3, 1, 4, 1, 5], n, gamma)
+        yield Seen(f"the new tokens {case}", list(tokens))
+        most = max(n_new for _, n_new in model.passes[1:])
+        yield Seen(f"the most tokens in a pass {case}", most, "<=")
+        yield Seen(f"passes through the model {case}", len(model.passes), "<=")
+        yield Seen(f"tokens run through the model {case}", model.n_rows, "<=")
 
 
-def exercise_2(best_gamma):
-    """Check best_gamma(a, c, b) -> a number of drafts from 0 to 16.
+exercise_loop = Part(
+    ("greedy_speculation",),
+    see_loop,
+    mistakes("""
+[notebooks/speculation.ipynb greedy_speculation]
+without the cut, so that rejected drafts stay in the cache
+    cache.cut(len(text) - 1) -> pass
+with the cache cut to the length of the text, but the model has not read its last token
+    cache.cut(len(text) - 1) -> cache.cut(len(text))
+with a token of the row after the first rejected draft
+    best[n_accepted] -> best[min(n_accepted + 1, len(drafts))]
+without drafts, so that each pass yields one token
+    n_drafts = min(gamma, end - len(text) - 1) -> n_drafts = 0
+with gamma drafts even at the end, where fewer tokens are wanted
+    n_drafts = min(gamma, end - len(text) - 1) -> n_drafts = gamma
+with drafts past the end: a pass can add one token more than the round has drafts
+    end - len(text) - 1 -> end - len(text)
+of a loop that keeps the accepted drafts alone: each pass also yields a token of the model
+    text += [*drafts[:n_accepted], int(best[n_accepted])]
+    -> text += drafts[:n_accepted] or [int(best[0])]
+"""),
+)
 
-    a: the acceptance rate; c: the cost of a draft; b(gamma) -> the cost of a pass.
-    """
-    assert best_gamma(0.8, 0.1, lambda gamma: 1.0) is not None, "write best_gamma"
+
+def see_accept(m, seed):
+    def verify(logits, ids, drafts, qs, sampler, rng):
+        ps = [sampler(row, [*ids, *drafts[:i]]) for i, row in enumerate(logits)]
+        return m.accept(drafts, ps, qs, rng)
+
+    p, q = np.array([[0.5, 0.3, 0.2, 0], [0.1, 0.2, 0.3, 0.4]], np.float32)
+    yield Seen("the residual of two distributions", m.residual(p, q), "n_vocab")
+    found = m.accept([], [np.eye(4)[2]], [], np.random.default_rng(0))
+    found = found if found is None else np.array(found)
+    yield Seen("the tokens without drafts", found, "token")
+    yield from see_rule(SimpleNamespace(verify=verify), seed)
+
+
+exercise_accept = Part(
+    ("accept", "residual"),
+    see_accept,
+    mistakes("""
+[notebooks/speculation.ipynb residual]
+that are not normalised: the residual must sum to 1
+    => return excess
+[notebooks/speculation.ipynb accept]
+with a draw from p after a rejection: these tokens have had their share already
+    draw(residual(p, q), rng) -> draw(p, rng)
+with later drafts considered after a rejection
+    return [*tokens, draw(residual(p, q), rng)]
+    -> tokens.append(draw(residual(p, q), rng)); continue
+with one random number for all drafts
+    tokens = [] -> tokens = []; u = rng.random()
+    rng.random() * q[x] -> u * q[x]
+without the token after all accepted drafts
+    => return tokens
+"""),
+)
+
+
+def see_propose(m, seed):
+    def made(model, sampler, seed):
+        drafter = SimpleNamespace(model=model, sampler=sampler, cache=model.new_cache(), seen=[])
+        drafter.rng = np.random.default_rng([seed, 1])
+        drafter.propose = lambda ids, n: m.propose(drafter, ids, n)
+        return drafter
+
+    found = made(WatchedModel(), greedy, seed).propose([3, 1, 4], 1)
+    yield Seen("the first draft", found and np.array(found[0]), "draft")
+    yield from see_draft_model(SimpleNamespace(DraftModel=made), seed)
+
+
+exercise_propose = Part(
+    ("propose",),
+    see_propose,
+    mistakes("""
+[notebooks/speculation.ipynb propose]
+without the cut, so that rejected drafts stay in the cache
+    drafter.cache.cut(common_prefix(drafter.seen, ids)) -> pass
+with the drafts forgotten, so that accepted drafts run again
+    drafter.seen = [*ids, *drafts] -> drafter.seen = list(ids)
+with drafts that the model does not read: each follows only ids
+    text = [*ids, *drafts] -> text = list(ids)
+with the most probable draft instead of a draw from q
+    draw(qs[-1], drafter.rng) -> int(np.argmax(qs[-1]))
+"""),
+)
+
+
+def see_gamma(m, seed):
     costs = {
         "1": lambda gamma: 1.0,
         "1 + 0.1 gamma": lambda gamma: 1 + 0.1 * gamma,
-        "1 + 0.2 gamma": lambda gamma: 1 + 0.2 * gamma,
         "3 from two tokens on": lambda gamma: 3.0 if gamma else 1.0,
     }
-    for a in (0.3, 0.5, 0.6, 0.8, 0.9, 1.0):
-        for c in (0.0, 0.1, 0.6):
-            for name, b in costs.items():
-                gains = [sum(a**i for i in range(g + 1)) / (b(g) + c * g) for g in range(17)]
-                found = best_gamma(a, c, b)
-                assert found in range(17), f"return a number of drafts from 0 to 16, not {found}"
-                case = f"a = {a}, c = {c}, b = {name}"
-                assert gains[found] >= 1 - 1e-9, f"with {case}, decoding without drafts is faster"
-                assert np.isclose(gains[found], max(gains)), (
-                    f"with {case}, {found} drafts are not the fastest"
-                )
+    for a, c in (0.3, 0.0), (0.6, 0.1), (0.8, 0.1), (0.9, 0.0), (0.9, 0.6):
+        for name, b in costs.items():
+            yield Seen(f"with a = {a}, c = {c}, b = {name}", m.best_gamma(a, c, b))
 
 
-class Listener:
-    """A drafter that never proposes drafts, and records what it is told to learn."""
-
-    def __init__(self):
-        self.heard, self.asked = [], 0
-
-    def propose(self, ids, n):
-        """Return two empty lists: no drafts, no distributions."""
-        self.asked += 1
-        return [], []
-
-    def learn(self, ids, drafts, logits, tokens):
-        self.heard.append((ids, tokens))
-
-
-def exercise_3(first_of):
-    """Check FirstOf(drafters), a drafter that takes its drafts from the first one that has any."""
-    ids, n_vocab = tokenizer.encode("The cat and the dog. The cat and"), model.n_vocab
-    before, after, lookup = Listener(), Listener(), PromptLookup(n_vocab)
-    other = Planned(n_vocab, ids + [5] * 9, ())
-    first = first_of([before, lookup, other, after])
-    assert first.propose(ids, 4) is not None, "write propose"
-    assert len(first.propose(ids, 4)) == 2, "return two lists: drafts and distributions"
-    drafts, qs = first.propose(ids, 4)
-    assert len(drafts) > 0, "the first of these drafters has no drafts here: ask the next one"
-    assert drafts == lookup.propose(ids, 4)[0], "return the drafts of the first that has any"
-    assert len(qs) == len(drafts), "return a distribution for each draft"
-    short = Planned(n_vocab, ids + [7], ())
-    found = first_of([short, other]).propose(ids, 4)[0]
-    assert found == [7], "return the drafts of the first that has any, even if it has only one"
-    assert not after.asked, "once a drafter has drafts, do not ask those after it: it costs time"
-    nothing = first_of([before]).propose(ids, 4)
-    assert nothing is not None, "if no drafter has drafts, return two empty lists, not None"
-    assert list(nothing[0]) == [], "if no drafter has drafts, return two empty lists"
-    found = list(speculative(model, Sequence(model, ids, 40), Checked(first, n_vocab)))
-    assert found == list(generate(model, ids, 40)), "the drafts change the text: look at the qs"
-    for listener in before, after:
-        assert listener.heard, "a drafter has learnt nothing: call learn of every drafter"
-        heard = sum([list(tokens) for _, tokens in listener.heard], [])
-        assert heard == found, "every drafter should learn from each pass once"
+exercise_1 = Part(
+    ("best_gamma",),
+    see_gamma,
+    mistakes("""
+[notebooks/speculation.ipynb best_gamma]
+for the most tokens per pass, not for the greatest speed-up
+    / (b(gamma) + c * gamma) -> / 1
+with at least one draft, although 0 drafts may be the fastest
+    range(17) -> range(1, 17)
+"""),
+)

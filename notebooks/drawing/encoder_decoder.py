@@ -34,7 +34,7 @@ def gloss(german):
 
 def heat(axis, weights, queries, keys):
     """Plot attention weights [query, key]; queries, keys: the labels of the rows and columns."""
-    image = axis.imshow(weights, cmap="cividis", vmin=0, vmax=1, aspect="auto")
+    image = axis.imshow(weights, cmap="Blues", vmin=0, vmax=1, aspect="auto")
     axis.set_xticks(range(len(keys)), keys, rotation=60, ha="right", rotation_mode="anchor")
     axis.set_yticks(range(len(queries)), queries)
     axis.set_xlabel("looked at")
@@ -67,37 +67,16 @@ def strongest(weights, queries, keys):
 
 
 def alignments(pairs):
-    """Plot the cross-attention of each sentence in a panel of its own.
-
-    pairs: the (title, weights, queries, keys) of each sentence.
-    """
-    wide = len(pairs) > 1
-    figure, axes = plt.subplots(1, len(pairs), figsize=(10 if wide else 8, 4.9), squeeze=False)
+    """Plot cross-attention weights, a panel for each (title, weights, queries, keys)."""
+    size = (8 if len(pairs) == 1 else 10, 4.9 - 0.4 * len(pairs))
+    figure, axes = plt.subplots(1, len(pairs), figsize=size, squeeze=False)
     for axis, (title, *weighed) in zip(axes[0], pairs):
         image = heat(axis, *weighed)
         axis.set_title(title)
-    axes[0, 0].set_ylabel("about to be written")
+    axes[0, 0].set_ylabel("the token that looks")
     figure.colorbar(image, ax=axes, label="weight, mean of the heads", shrink=0.6)
-    looks = ". ".join(strongest(*weighed) for _, *weighed in pairs)
-    return f"Alignments of the tokens that are written. Each looks most at one token: {looks}."
-
-
-def by_layer(layers, queries, keys):
-    """Plot the cross-attention of one sentence in each decoder layer.
-
-    layers: the weights [query, key] of each layer.
-    """
-    figure, axes = plt.subplots(1, len(layers), figsize=(10, 4), sharey=True)
-    for number, (axis, weights) in enumerate(zip(axes, layers), start=1):
-        image = heat(axis, weights, queries, keys)
-        axis.set_title(f"Layer {number} of {len(layers)}")
-    axes[0].set_ylabel("about to be written")
-    figure.colorbar(image, ax=axes, label="weight", shrink=0.6)
-    means = ", ".join(f"{weights.max(-1).mean():.2f}" for weights in layers)
-    return (
-        "The cross-attention of one sentence by layer. The mean of the rows' strongest weights is "
-        f"{means}."
-    )
+    looks = ". ".join(f"{title}: {strongest(*weighed)}" for title, *weighed in pairs)
+    return f"Weights of cross-attention. Each token looks most at one token. {looks}."
 
 
 def sources(bits, english, german):
@@ -106,7 +85,7 @@ def sources(bits, english, german):
     bits: [source, translation].
     """
     _, axis = plt.subplots(figsize=(9.5, 4.2))
-    image = axis.imshow(bits, cmap="cividis_r", aspect="auto")
+    image = axis.imshow(bits, cmap="Blues", aspect="auto")
     for i, j in np.ndindex(*bits.shape):
         color = "black" if bits[i, j] < bits.max() / 2 else "white"
         axis.text(j, i, f"{bits[i, j]:.1f}", **lessons.CENTERED, color=color)
@@ -119,21 +98,3 @@ def sources(bits, english, german):
         f"Bits per token of translations under sources: {own.min():.1f} to {own.max():.1f} on the "
         f"diagonal, {other.min():.1f} to {other.max():.1f} elsewhere."
     )
-
-
-def per_token(lengths, curves, n_source):
-    """Plot the time per written token.
-
-    curves: {name of a loop: the milliseconds per token at each of `lengths`}.
-    """
-    _, axis = plt.subplots(figsize=(8, 4))
-    for (label, ms), marker in zip(curves.items(), "^os"):
-        axis.plot(lengths, ms, f"{marker}-", label=label)
-    axis.set(title=f"A source of {n_source} tokens", ylim=(0, None))
-    axis.set(xlabel="tokens written", ylabel="time per token (ms)")
-    axis.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.55, 0.75))
-    ends = "; ".join(
-        f"{label}: {ms[0]:.1f} ms at {lengths[0]}, {ms[-1]:.1f} ms at {lengths[-1]}"
-        for label, ms in curves.items()
-    )
-    return f"The time per written token against the number of written tokens. {ends}."

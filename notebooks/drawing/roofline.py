@@ -37,35 +37,6 @@ def limits(sizes, prefill, batch, reading, computing):
     )
 
 
-def few_rows(found):
-    """Plot the cost of a matrix product against its number of rows.
-
-    found: {number of rows: {way to compute the product: cost}}; a product with one row costs 1.
-    """
-    figure, axis = plt.subplots(figsize=(9, 3.8))
-    top = 0
-    labels = {
-        "plain": "plain: rows @ w.T",
-        "in_blocks": "in blocks of 32",
-        "row_by_row": "row by row",
-    }
-    for (name, label), style in zip(labels.items(), ("o-", "s-", "^:")):
-        counts = [n for n in found if name in found[n]]
-        costs = [found[n][name] for n in counts]
-        axis.plot(counts, costs, style, markersize=5, label=label)
-        top = max([top, *costs]) if name != "row_by_row" else top
-    axis.set(title="Cost of a product, in products of one row", ylim=(0, 1.2 * top))
-    axis.set(xlabel="rows", ylabel="times one row", xscale="log")
-    axis.set_xticks(list(found), list(found))
-    axis.minorticks_off()
-    axis.legend(frameon=False, loc="upper left")
-    two = ", ".join(f"{name} {found[2][name]:.1f}" for name in labels)
-    return (
-        "The cost of a product against its rows, a line for each way, in products of one row. "
-        f"Two rows cost {two} times one row."
-    )
-
-
 def roof(found, bandwidth, peak):
     """Plot a roofline with measured points, in a separate panel for each kind of pass.
 

@@ -42,6 +42,54 @@ def rounds(tokenizer, found, first=0, gamma=4):
     )
 
 
+def one_round(tokenizer, text, drafts, best, n_accepted):
+    """Draw a round: the text, the large model's cache, the ids that it reads, and their logits.
+
+    best: the best token of each row of logits.
+    """
+    n, own = len(text), best[n_accepted]
+    yes, no = (lessons.BLUE, "white"), ("0.93", "0.35")
+    judged = [yes] * n_accepted + [no] * (len(drafts) - n_accepted)
+    white, sky, yellow = (("white", "black"), (lessons.SKY, "black"), (lessons.YELLOW, "black"))
+    rows = [yes] * n_accepted + [yellow] + [no] * (len(drafts) - n_accepted)
+    known = [white] * n + judged[:n_accepted]
+    lanes = {  # name: (the position of its first box, ids, looks)
+        "text": (0, text, [white] * n),
+        "cache before the pass": (0, text[:-1], [sky] * (n - 1)),
+        "the model reads": (n - 1, [text[-1], *drafts], [white, *judged]),
+        "best token of its row": (n - 1, best, rows),
+        "cache after the pass": (
+            0,
+            [*text, *drafts],
+            [sky] * (n + n_accepted) + judged[n_accepted:],
+        ),
+        "text after the round": (0, [*text, *drafts[:n_accepted], own], [*known, yellow]),
+    }
+    _, axis = plt.subplots(figsize=(9.5, 3.6))
+    for y, (first, ids, looks) in enumerate(lanes.values()):
+        for x, id, (face, color) in zip(range(first, n + len(drafts)), ids, looks):
+            is_cut = y == 4 and x >= n + n_accepted
+            style = {"facecolor": face, "hatch": "//" * is_cut, "edgecolor": "0.6"}
+            axis.add_patch(plt.Rectangle((x + 0.04, y - 0.36), 0.92, 0.72, **style))
+            token = tokenizer.decode([id]).strip()
+            axis.text(x + 0.5, y, token, **lessons.CENTERED, color=color, fontsize=10)
+    for x in range(n, n + len(drafts)):
+        arrow = {"arrowstyle": "->", "color": "0.4"}
+        axis.annotate("", (x + 0.3, 2.4), (x - 0.3, 2.64), arrowprops=arrow)
+    axis.set(xlim=(0, n + len(drafts)), ylim=(5.5, -0.5), xlabel="position")
+    axis.set_xticks(np.arange(n + len(drafts)) + 0.5, range(n + len(drafts)))
+    axis.set_yticks(range(len(lanes)), list(lanes))
+    axis.spines[:].set_visible(False)
+    axis.tick_params(length=0)
+    axis.set_title("Blue: accepted; grey: rejected and cut; yellow: the model's own token")
+    return (
+        f"A round with the text's {n} tokens. The cache holds {n - 1} of them. The model reads the "
+        f"last token and {len(drafts)} drafts; each row of logits judges the next draft. "
+        f"{n_accepted} drafts are accepted, so the cache is cut to {n + n_accepted} tokens, and "
+        f"the text has {n + n_accepted + 1}."
+    )
+
+
 def timeline(large, small, alone, found, n_rounds=4):
     """Plot when each model runs. Leave out the passes over the prompt.
 
@@ -96,60 +144,6 @@ def account(names, p, q):
     )
 
 
-def hill(scatter, values):
-    """Plot a histogram of chi-squares of draws from p, and a line for the chi-square of each rule.
-
-    scatter: the chi-squares of counts that were drawn from p; values: {rule: its chi-square}.
-    """
-    _, axis = plt.subplots(figsize=(9, 3.2))
-    axis.hist(scatter, np.geomspace(0.1, 1e5, 150), color="0.7")
-    axis.set(title=r"$\chi^2$ of each rule, and of honest counts (grey)", xscale="log")
-    axis.set(xlabel=r"$\chi^2$ (log scale)", ylabel="honest repetitions")
-    axis.set_ylim(0, 1.5 * axis.get_ylim()[1])
-    colors, sides = (lessons.BLUE, lessons.RED, lessons.PURPLE), ("left", "left", "right")
-    for (name, value), color, style, side in zip(values.items(), colors, ("-", "--", ":"), sides):
-        axis.axvline(value, color=color, linestyle=style, linewidth=2)
-        x, top = value * (1.1 if side == "left" else 0.9), axis.get_ylim()[1]
-        axis.text(x, top, name, color=color, va="top", ha=side)
-    places = ", ".join(f"{name} at {value:.0f}" for name, value in values.items())
-    return f"The chi-square of honest counts as a grey hill, and a line for each rule: {places}."
-
-
-def gains(rates, gammas, per_pass, faster, b):
-    """Plot tokens per pass and speed-ups, as measured and as expected by the formula.
-
-    per_pass: {(rate, gamma): a list with the tokens per pass of each text}.
-    faster: {(rate, gamma): the measured speed-up}.
-    b: {gamma: the time of a pass over gamma + 1 tokens}, where a pass over one token takes 1.
-    """
-    figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.8))
-    curve = np.arange(0, 9)
-    for rate, color, marker in zip(rates, (lessons.BLUE, lessons.RED), "os"):
-        E = np.cumsum(rate**curve)  # 1 + a + ... + a ** gamma
-        left.plot(curve, E, "--", color=color, linewidth=1)
-        found = [per_pass[rate, g] for g in gammas]
-        errors = [2 * np.std(runs, ddof=1) / len(runs) ** 0.5 for runs in found]
-        style = {"fmt": marker, "color": color, "capsize": 4, "label": f"a = {rate}"}
-        left.errorbar(gammas, np.mean(found, axis=1), errors, **style)
-        right.plot(gammas, [E[g] / b[g] for g in gammas], "--", color=color, linewidth=1)
-        right.plot(gammas, [faster[rate, g] for g in gammas], marker, color=color)
-    left.set(title="Tokens per pass", ylabel="tokens")
-    left.legend(frameon=False)
-    right.set(title="Speed-up over the cached loop", ylabel="times", ylim=(0, None))
-    right.axhline(1, color="0.6", linewidth=0.8)
-    for axis in (left, right):
-        axis.set(xlabel=r"$\gamma$ (drafts per pass)", xticks=curve)
-    figure.suptitle("Expected (dashed) and measured (points)")
-    best = {rate: max(gammas, key=lambda g, rate=rate: faster[rate, g]) for rate in rates}
-    text = "; ".join(
-        f"a = {rate}: {faster[rate, g]:.2f} times at gamma = {g}" for rate, g in best.items()
-    )
-    return (
-        "Left: tokens per pass against gamma, as points with error bars beside the curves of the "
-        f"formula. Right: the speed-up, expected and measured. The fastest are {text}."
-    )
-
-
 def histogram(rates):
     """Plot a histogram of acceptance rates; rates: the rate at each position of a story, [n]."""
     _, axis = plt.subplots(figsize=(8, 3))
@@ -164,22 +158,3 @@ def histogram(rates):
         f"{rates.mean():.2f}. The bar next to 1 holds {counts[-1]} of {len(rates)} positions, and "
         f"no other holds more than {counts[:-1].max()}."
     )
-
-
-def free(penalties, found):
-    """Plot tokens per pass as bars; found: {(repetition penalty, drafter): tokens per pass}."""
-    _, axis = plt.subplots(figsize=(9.5, 3.8))
-    names = list(dict.fromkeys(name for _, name in found))
-    colors = (lessons.BLUE, lessons.ORANGE, lessons.GREEN, lessons.PURPLE)
-    for i, (name, color, hatch) in enumerate(zip(names, colors, ("", "//", "..", "xx"))):
-        heights = [found[penalty, name] for penalty in penalties]
-        style = {"color": color, "hatch": hatch, "edgecolor": "white", "label": name}
-        bars = axis.bar(np.arange(len(penalties)) + 0.2 * i - 0.3, heights, 0.19, **style)
-        axis.bar_label(bars, fmt="%.1f", fontsize=10)
-    axis.set_xticks(range(len(penalties)), [f"repetition penalty {p}" for p in penalties])
-    axis.set(title="Tokens per pass, with at most 4 drafts", ylabel="tokens", ylim=(0, 4.4))
-    axis.legend(frameon=False, ncols=2, loc="upper left")
-    rows = "; ".join(
-        f"{name}: " + ", ".join(f"{found[p, name]:.1f}" for p in penalties) for name in names
-    )
-    return f"Tokens per pass at the penalties {', '.join(map(str, penalties))}. {rows}."

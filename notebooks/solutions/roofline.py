@@ -22,8 +22,8 @@ def prefill_seconds(numbers, machine, n, chunk):  # -> seconds
 
 # exercise 3
 def most_rows(numbers, machine, n, memory, seconds, n_bytes=4):  # -> a number of rows
-    # 100 tokens per second: with texts of 1024 tokens, 137 rows on the H100. Together they get 13,700
-    # tokens per second: at 3 dollars an hour, 6 cents for a million.
+    # 100 tokens per second: with texts of 1024 tokens, 137 rows on the H100. Together they get
+    # 13,700 tokens per second: at 3 dollars an hour, 6 cents for a million.
     weights, kv = numbers
     rows = int((memory / n_bytes - weights) // (n * kv))
     while rows > 0 and least_time(numbers, machine, rows, 1, n, n_bytes) > seconds:

@@ -55,6 +55,7 @@ async function start() {
   drawDrafts();
   drawBeams();
   followAddress();
+  addEventListener("resize", () => { drawBeams(); showBeams(); });
   document.documentElement.dataset.ready = "true";
 }
 

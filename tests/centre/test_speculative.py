@@ -20,7 +20,6 @@ import speculative as speculative_module
 from decoding.drafters import DraftModel, NGramStore, PromptLookup, one_hots
 from generate import Sequence, cached, generate, naive
 from gpt2 import GPT2
-from notebooks.replay import Replay
 from samplers import Sampler, greedy, no_repeat_ngram, repetition_penalty, temperature, top_k, top_p
 from speculative import residual, speculative, verify
 from tests.support.tiny import (
@@ -40,6 +39,21 @@ SMALL = tiny_gpt2(seed=2, n_embd=4, n_layer=1)
 SHORT = tiny_gpt2(seed=3, n_embd=4, n_layer=1, n_ctx=12)
 PROMPTS = [[3], [1, 2, 3, 1, 2], [0, 10, 5, 5, 7, 0, 10], [n % 7 for n in range(14)]]
 rng_of = np.random.default_rng
+
+
+class Replay:
+    """Proposes a known text's tokens. It keeps each with probability `rate`, or makes it wrong."""
+
+    def __init__(self, n_vocab, text, rate, rng):
+        self.n_vocab, self.text, self.rate, self.rng = n_vocab, list(text), rate, rng
+
+    def propose(self, ids, n):
+        right = self.text[len(ids) : len(ids) + n]
+        drafts = [t if self.rng.random() < self.rate else (t + 1) % self.n_vocab for t in right]
+        return drafts, one_hots(drafts, self.n_vocab)
+
+    def learn(self, ids, drafts, logits, tokens):
+        pass
 
 
 def drafters(model, text, sampler):
