@@ -85,7 +85,7 @@ def test_a_visitor_changes_the_story_and_clicks_through_the_lessons(site, browse
     browser.driver.get((folder / "index.html").as_uri())
     browser.js("document.querySelector('iframe').scrollIntoView()")
     browser.driver.switch_to.frame(0)
-    browser.wait("return globalThis.live?.panel.current")
+    browser.wait("return globalThis.live?.panel?.current")
     browser.all("#live .token")[9].click()
     browser.wait("return document.querySelector('.bars button')")
     browser.all("#live .bars button")[2].click()
