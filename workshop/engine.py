@@ -26,7 +26,8 @@ from workshop.compare import RARE, Raised, Seen, is_odd, is_right, is_same, tell
 from workshop.mistakes import REFERENCE, Mistake, build
 from workshop.slips import slips
 
-NAMED = 0.5  # a known mistake must explain this share of the wrong results
+NAMED = 0.5  # a known mistake must explain this share of the wrong results to be mentioned
+SURE = 0.9  # a known mistake must explain this share of the wrong results to be the name
 MOST_RESULTS = 30_000  # the search for a name ends after so many results of known mistakes
 LIKELY = 1e-3  # two samples that differ more than this by chance are not due to one mistake
 MOST_WRONG = 15  # only so many wrong results count
@@ -286,30 +287,33 @@ def judge(
         return "argument", f"{told} Keep the arguments' names that `new` has written."
     if name and (found := named(part, mine, right)):
         mistake, share = found
-        if share == 1:
-            return mistake.says, f"{part.names[0]}: these are the results {mistake.says}. ({says})"
-        says += f" The first wrong results are those {mistake.says}, but not all of them."
+        these = "these are the results" if share == 1 else "the first wrong results are those"
+        more = "" if share == 1 else ", but not all of them"
+        if share > SURE:
+            return mistake.says, f"{part.names[0]}: {these} {mistake.says}{more}. ({says})"
+        says += f" But {these} {mistake.says}{more}."
     return "slow" if told.startswith("slow: ") else None, says
 
 
 def named(part: Part, mine: Tape, right: Tape) -> tuple[Mistake, float] | None:
     """Return the known mistake that explains the results of `mine` best, and the share of the wrong
-    results that it explains, or None. Try all styles for mistakes, but only the first for slips."""
+    results that it explains, or None. A slip must explain all of them. Try all styles for mistakes;
+    try two styles for slips where the style matters."""
     odd = [is_odd(a, right.find(a.label)) for a in mine]
-    best, most, n_results = None, (NAMED, 0.0), 0
-    known = itertools.product(part.mistakes, part.styles)
+    known = ((mistake, style, NAMED) for mistake in part.mistakes for style in part.styles)
     made = (
-        (slip, style)
+        (slip, style, 1.0)
         for style in part.styles[::3]
         for slip in part.slips()
-        if style == part.styles[0] or re.search("[A-Z]{5}", slip.code)  # where the style matters
+        if style == part.styles[0] or re.search("[A-Z]{5}", slip.code)
     )
-    for mistake, style in itertools.chain(known, made):
+    best, most, n_results = None, (0.0, 0.0), 0
+    for mistake, style, least in itertools.chain(known, made):
         try:
             other = Tape(part, build(part.source, mistake, style))
         except SyntaxError:
             continue
-        fits = fit(mine, odd, other, right, most[0])
+        fits = fit(mine, odd, other, right, max(least, most[0]))
         if fits > most:
             best, most = mistake, fits
         n_results += sum(RANDOM if seen.kind == "~" else 1 for seen in other.seen)

@@ -23,6 +23,7 @@ SIGNS: dict[type, list] = {  # operator -> the operators that replace it, and wh
 }
 COMPARISONS = {ast.Gt: (">=", "<"), ast.GtE: (">", "<"), ast.Lt: ("<=", ">"), ast.LtE: ("<", ">")}
 SYMBOLS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.Pow: "**", ast.MatMult: "@"}
+SYMBOLS |= {ast.Gt: ">", ast.GtE: ">=", ast.Lt: "<", ast.LtE: "<="}
 OTHERS = {  # function -> the functions that replace it
     "max": ("min", "mean"),
     "min": ("max",),
@@ -47,9 +48,9 @@ def slips(source: str, function: str) -> Iterator[Mistake]:
     begin, end = body(source, function)
     text, starts = read(source), line_starts(source)
     names = [arg.arg for arg in top.args.args if arg.arg != "self"]
-
-    used = [node for node in ast.walk(top) if isinstance(node, ast.Name)]
-    stored = [node.id for node in used if isinstance(node.ctx, ast.Store)]
+    stored = {
+        n.id for n in ast.walk(top) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+    }
     variables = {*names, *stored} if len({*names, *stored}) < 10 else {*names}
 
     def place(node):
@@ -62,44 +63,44 @@ def slips(source: str, function: str) -> Iterator[Mistake]:
             for old, new, says in changes(inside, names):
                 if not re.search("[A-Z]{4}", says):  # it belongs to a style
                     yield *place(old), new, says
-            if isinstance(inside, ast.ListComp):
-                yield from in_list(inside)
 
-    def in_list(node):
+    def listed(node):
         """Yield slips that are made for only some of a list's parts, such as the values."""
-        (first, last), (begin, end) = place(node), place(node.elt)
-        old, target = text[begin:end], show(node.generators[0].target)
-        slipped = [(begin, end, target, f"with `{target}` as it was")]
-        for a, b, new, says in itertools.chain(slipped, found(node.elt)):
-            part, rest = text[begin:a] + new + text[b:end], show(node.generators[0].iter)
-            for test, which in ("_ == 0", "only for the first"), ("_ > 0", "not for the first"):
-                new = f"[{part} if {test} else {old} for _, ({target}) in enumerate({rest})]"
-                yield first, last, new, f"{says}, but {which} `{target}`"
+        for inside in (n for n in ast.walk(node) if isinstance(n, ast.ListComp)):
+            (first, last), (begin, end) = place(inside), place(inside.elt)
+            old, target = text[begin:end], show(inside.generators[0].target)
+            slipped = [(begin, end, target, f"with `{target}` as it was")]
+            for a, b, new, says in itertools.chain(slipped, found(inside.elt)):
+                part, rest = text[begin:a] + new + text[b:end], show(inside.generators[0].iter)
+                for test, which in ("_ == 0", "only for the first"), ("_ > 0", "not for the first"):
+                    new = f"[{part} if {test} else {old} for _, ({target}) in enumerate({rest})]"
+                    yield first, last, new, f"{says}, but {which} `{target}`"
 
-    for statement in top.body:
-        for first, last, new, says in found(statement):
-            if begin <= first:  # no docstring
-                yield Mistake(says, source, function, text[begin:first] + new + text[last:end])
-    for parent in (node for statement in top.body for node in ast.walk(statement)):
-        for node in ast.iter_child_nodes(parent):
-            if isinstance(node, ast.Name) and node.id in variables and begin <= place(node)[0]:
+    def renamed(node):
+        for parent, child in ((p, c) for p in ast.walk(node) for c in ast.iter_child_nodes(p)):
+            if (
+                isinstance(child, ast.Name)
+                and child.id in variables
+                and isinstance(child.ctx, ast.Load)
+            ):
                 where = f" in `{brief(show(parent))}`" if isinstance(parent, ast.expr) else ""
-                for other in (
-                    sorted(variables - {node.id}) if isinstance(node.ctx, ast.Load) else ()
-                ):
-                    first, last = place(node)
-                    says = f"with `{other}` instead of `{node.id}`{where}"
-                    yield Mistake(
-                        says, source, function, text[begin:first] + other + text[last:end]
-                    )
-    for new, says in of_parameters(names, top.args.defaults):
-        code = f"{' ' * top.body[-1].col_offset}{new}\n{text[begin:end]}"
-        yield Mistake(says, source, function, code)
+                for other in sorted(variables - {child.id}):
+                    yield *place(child), other, f"with `{other}` instead of `{child.id}`{where}"
+
+    indent = " " * top.body[-1].col_offset
+    first = ((begin, begin, f"{indent}{new}\n", says) for new, says in of_parameters(top.args))
+    ways = (way(statement) for way in (found, listed, renamed) for statement in top.body)
+    for a, b, new, says in itertools.chain(*ways, first):
+        if begin <= a:  # no docstring
+            says = says if says.startswith("of") else f"of our code {says}"
+            yield Mistake(says, source, function, text[begin:a] + new + text[b:end])
 
 
-def of_parameters(names, defaults):
+def of_parameters(arguments):
     """Yield statements that change the arguments at the beginning of a function."""
-    for name, default in zip(names[len(names) - len(defaults) :], map(show, defaults)):
+    names = [arg.arg for arg in arguments.args if arg.arg != "self"]
+    defaults = [show(default) for default in arguments.defaults]
+    for name, default in zip(names[len(names) - len(defaults) :], defaults):
         yield f"{name} = {default}", f"with {name}={default}, whatever {name} is"
     for a, b in itertools.pairwise(names):
         yield f"{a}, {b} = {b}, {a}", f"with {a} and {b} swapped"
@@ -116,7 +117,11 @@ def changes(node: Any, parameters: list[str]) -> Iterator[Slip]:
         case ast.Compare(left, [op], [right]) if type(op) in COMPARISONS:
             for new in COMPARISONS[type(op)]:
                 other = f"{show(left)} {new} {show(right)}"
-                yield node, other, f"with {new} instead of {show(node)[len(show(left)) + 1 :]}"
+                yield (
+                    node,
+                    other,
+                    f"with {new} instead of {SYMBOLS[type(op)]} in `{brief(show(node))}`",
+                )
         case ast.BoolOp(values=[a, b]):
             yield node, show(a), f"without the condition `{show(b)}`"
             yield node, show(b), f"without the condition `{show(a)}`"
@@ -199,13 +204,13 @@ def in_arithmetic(node):
 def in_loop(sequence, target):
     text = show(sequence)
     for part, says in (
-        ("[:1]", "with only the first"),
-        ("[-1:]", "with only the last"),
-        ("[1:]", "without the first"),
-        ("[:-1]", "without the last"),
-        ("[::-1]", "in reverse order of each"),
+        ("[:1]", "with only the first turn of"),
+        ("[-1:]", "with only the last turn of"),
+        ("[1:]", "without the first turn of"),
+        ("[:-1]", "without the last turn of"),
+        ("[::-1]", "in reverse order:"),
     ):
-        yield sequence, f"[*{text}]{part}", f"{says} `{target}` in `{text}`"
+        yield sequence, f"[*{text}]{part}", f"{says} `for {target} in {text}`"
     lists = sequence.args if "," in target and isinstance(sequence, ast.Call) else [sequence]
     for one in lists:
         new, says = f"[*{show(one)}][:1] * len([*{show(one)}])", f"with the first of `{show(one)}`"
@@ -244,7 +249,7 @@ def in_call(node):
             yield node, call(keywords={**keywords, key: new}), says
     for one in node.args:
         if isinstance(one, ast.Name):
-            for new in "0", "1", f"sorted({one.id})":
+            for new in "0", "1", f"sorted({one.id})", f"{one.id} - 1":
                 yield one, new, f"with {new} instead of `{one.id}` in `{name}`"
         if isinstance(one, ast.Name | ast.Attribute | ast.BinOp):
             for part, says in (
@@ -285,6 +290,9 @@ def in_call(node):
 def in_index(value, index):
     """Yield slips of an index or a slice: one too far, one too early, or the other end."""
     old, parts = f"{value}[{show(index)}]", index.elts if isinstance(index, ast.Tuple) else [index]
+    if len(parts) == 3:  # [..., i, :], although the array may have more axes or fewer
+        for new in show(parts[1]), f":, {show(parts[1])}":
+            yield index, new, f"with `{value}[{new}]` instead of `{old}`"
     for part in parts:
         for new in other_indices(part):
             now = [new if p is part else show(p) for p in parts]

@@ -39,13 +39,17 @@ def see_pass(m, model, cache, ids, done):
     the logits."""
     positions, layers, kept, shapes, failed = [], [], {}, [], None
 
+    def extended(found, n_new):
+        if found is not None:
+            positions.append(np.array(found))
+
     def appended(found, layer, k, v):
         layers.append(layer)
         if found is not None:
             kept[layer] = [np.array(one) for one in found]
 
     with (
-        heard(cache, "extend", lambda found, n_new: positions.append(np.array(found))),
+        heard(cache, "extend", extended),
         heard(cache, "append", appended),
         heard(m, "attention", lambda found, *call: shapes.append([np.shape(one) for one in call])),
     ):
@@ -53,11 +57,12 @@ def see_pass(m, model, cache, ids, done):
             logits = model(np.array(ids), cache)
         except Exception as error:
             logits = failed = error
-    yield Seen(f"the positions that extend returns, {done}", positions)
+    if positions or not failed:
+        yield Seen(f"the positions that extend returns, {done}", positions)
     if shapes:
         yield Seen(f"the shapes of q, k, v and the mask, {done}", shapes[0], "?")
     for layer, i in itertools.product((0, 2), (0, 1)):
-        if layer in kept:
+        if layer in kept and hasattr(cache, "length"):  # in Rows, unused slots may differ
             label = f"the {('keys', 'values')[i]} of block {layer}, {done}"
             yield Seen(label, kept[layer][i], "?")
     axes = "text, " * (np.ndim(ids) - 1) + "n_new, n_vocab"
@@ -111,8 +116,8 @@ def see_cut(m, seed):
     more = IDS[:6], ("cut", 3), IDS[6:8], IDS[:1], ("cut", 7), IDS[1:2]
     yield from play_texts(m, "more tokens", *more)
     yield from play_texts(m, "other tokens", IDS[:6], ("cut", 0), IDS[:2])
-    two = np.array([IDS[:3], IDS[2:5]])
-    yield from play_texts(m, "tokens of two texts", two, ("cut", 2), two[:, :2], batch=(2,))
+    two = np.array([IDS[:4], IDS[2:6]])
+    yield from play_texts(m, "tokens of two texts", two, ("cut", 3), two[:, :2], batch=(2,))
 
 
 def see_select(m, seed):
@@ -223,12 +228,13 @@ with one token too few left in the cache
     if length -> length = max(length - 1, 0)\n        if length
 with `length` tokens removed instead of `length` tokens left
     if length -> length = max(self.length - length, 0)\n        if length
-with the axis of the heads cut, which is axis 1 in a batch
-    self.length = length -> self.length = length; self.kv = [[one[:, :length] for one in both] for
-        both in self.kv] if self.kv[0][0].ndim == 4 else self.kv
+with the length and the keys cut, but not the values
+    [one[..., :length, :] for one in both] -> [both[0][..., :length, :], both[1]]
 with the length cut, but not the keys and values
     self.kv = -> _ =
 [workshop/reference.py Cache.select]
+with the keys selected, but not the values
+    [one[rows] for one in both] -> [both[0][rows], both[1]]
 with the rows in order, whatever rows are
     one[rows] -> one[[min(i, len(one) - 1) for i in range(len(rows))]]
 [workshop/reference.py Rows.extend]

@@ -220,7 +220,7 @@ of a random number compared with probabilities, not with their running sum
 of a random number compared with probabilities; the last token if none is larger
     => return [*np.flatnonzero(probs > rng.random()), len(probs) - 1][0]
 of a new random number for each token's running sum
-    => return int(np.argmax(cumulative > rng.random(len(probs))))
+    => return int(np.argmax((cumulative > rng.random(len(probs))) & (probs > 0)))
 of probabilities as if they were logits
     => return int(np.argmax(probs + rng.gumbel(size=len(probs))))
 [samplers.py temperature]
@@ -266,6 +266,8 @@ with the tokens in the order of their ids instead of their probabilities
 [generate.py advance]
 with all ids run through the model, even those in the cache
     range(cache.length, -> range(0,
+with the last token in the cache run once more
+    range(cache.length, -> range(max(cache.length - 1, 0),
 with one token in each pass, which is slow
     ids.shape[-1], chunk) -> ids.shape[-1], 1)
     start + chunk] -> start + 1]

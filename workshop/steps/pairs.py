@@ -55,7 +55,7 @@ WRONG = mistakes(r"""
 [workshop/reference.py merge]
 with only the first pair merged
     == tuple(pair): -> == tuple(pair) and pair[0] + pair[1] not in merged:
-with a symbol used in two pairs
+with the right symbol of a merged pair looked at again
     skip = True -> pass
 with pairs compared by their merged text: the pair a bc is not ab c
     tuple(symbols[i : i + 2]) == tuple(pair)

@@ -279,7 +279,7 @@ with the text's seed for the drafts, which then depend on the text's draws
 with an rng without a seed, so that the same text has different drafts each time
     np.random.default_rng([seed, 1]) -> np.random.default_rng()
 without the cut, so that rejected drafts stay in the cache
-    self.cache.cut(kept) -> kept = self.cache.length
+    self.cache.cut(kept) -> kept = min(self.cache.length, len(ids) - 1)
 with a cache that may contain all of ids, but the model must run on the last
         token, because its logits are needed
     ids[:-1])] -> ids)]
@@ -294,6 +294,13 @@ of a propose that runs its last draft, whose logits nobody needs
         \n        self.seen = (ids
 with the most probable draft instead of a draw from q
     draw(q, self.rng) -> int(np.argmax(q))
+with a draw from the sampler's distribution, but a q without the sampler
+    qs.append(q) -> qs.append(np.exp(logits) / np.exp(logits).sum())
+of a propose that appends its drafts to ids
+    drafts.append(draw(q, self.rng)) -> drafts.append(draw(q, self.rng)); ids.append(drafts[-1])
+    ids + drafts -> ids
+with all equal positions counted, even those after the first difference
+    [*same, False].index(False) -> sum(same)
 with a softmax of the logits instead of the sampler
     self.sampler(logits, ids + drafts) -> np.exp(logits) / np.exp(logits).sum()
 with drafts that the model does not read: each follows only ids
