@@ -10,10 +10,8 @@ from workshop.mistakes import mistakes, of
 
 WRONG = mistakes("""
 [notebooks/history.ipynb probability]
-with the same weight for a long and a short context, whatever their counts are
+with the same weight for a long and a short context: u is the number of different bytes
     (seen[byte] + unlike * p) / (n + unlike) -> (seen[byte] / n + p) / 2
-with the number of all bytes as u, not of different ones
-    len(seen) -> n
 [notebooks/history.ipynb code_length]
 with each symbol rounded up to whole bits: round once, at the end
     -np.log2(probabilities).sum() -> np.ceil(-np.log2(probabilities)).sum()

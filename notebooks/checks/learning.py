@@ -20,7 +20,7 @@ with w transposed in dx: x[i] meets the column w[:, i]
 of the sum of the losses: the loss is their mean
     p / len(targets) -> p
 divided by the number of logits: divide by the number of tokens
-    len(targets) -> logits.size
+    p / len(targets) -> p / logits.size
 with the wrong sign: a larger logit of the target makes the loss smaller
     p / len(targets) -> -p / len(targets)
 without the target, whose own logit also makes the loss smaller

@@ -49,8 +49,8 @@ def see_rotate(m, seed):
 
 
 def see_complex(m, seed):
-    x, positions = np.random.default_rng(0).standard_normal((5, 8)), np.arange(3, 8)
-    found = m.rotate_complex(x, positions, rotary_frequencies(8, 1e4))
+    x = np.random.default_rng(0).standard_normal((5, 8))
+    found = m.rotate_complex(x, np.arange(3, 8), rotary_frequencies(8, 50))
     yield Seen("the rotated rows", found, "token, d")
     yield Seen("whether they are real numbers", bool(np.isrealobj(found)))
 

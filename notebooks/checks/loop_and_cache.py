@@ -39,8 +39,6 @@ with keys and values exchanged
 [notebooks/loop_and_cache.ipynb prefill]
 with rows of wpe that begin at 0 again: how many tokens are stored?
     wpe[positions] -> wpe[: len(ids)]
-with a mask of the new tokens alone: it needs a column for each stored token, too
-    causal_mask(positions) -> causal_mask(np.arange(len(ids)))
 without a mask: a new token sees the tokens after it
     causal_mask(positions) -> 0
 with a pass for each token: one pass is enough for all

@@ -16,8 +16,6 @@ with the worst candidates: sort downwards
     -scores -> scores
 of the best candidate of each beam: all candidates of all beams compete
     => tokens = scores.argmax(1); return np.arange(len(totals)), tokens, scores.max(1)
-divided by the width: a row has n_vocab candidates
-    log_p.shape[1] -> width
 with the log P of the last token: return that of the whole text
     scores[parents, tokens] -> log_p[parents, tokens]
 [notebooks/search.ipynb sure_width]
@@ -33,7 +31,7 @@ of the first complete text that is made: return the first that is taken from the
 
 
 def see_beam_step(m, seed):
-    for n_beams, n_vocab, width in (3, 5, 3), (1, 6, 2), (2, 7, 4), (4, 3, 12):
+    for n_beams, n_vocab, width in (4, 3, 12), (3, 5, 3), (1, 6, 2), (2, 7, 4):
         rng = np.random.default_rng(n_vocab)
         totals, log_p = rng.normal(-5, 1, n_beams), log_softmax(rng.normal(size=(n_beams, n_vocab)))
         given = f"for {n_beams} beams, n_vocab = {n_vocab} and width = {width}"

@@ -1,4 +1,4 @@
-"""Checks: the loop, numbers of passes, enough rows for a load, an order of prompts."""
+"""Checks: the loop, numbers of passes, enough rows for a load."""
 
 import itertools
 
@@ -6,7 +6,6 @@ import lessons
 import numpy as np
 
 from decoding.batching import continuous
-from decoding.drafters import common_prefix
 from generate import Sequence, generate
 from workshop.compare import Seen
 from workshop.engine import Part
@@ -88,27 +87,5 @@ of the tokens per second of one request: all rows write at the same time
     rows / (n -> 1 / (n
 with `most` never tried
     most + 1 -> most
-"""),
-)
-
-
-def see_order(m, seed):
-    a, b, c = [1] * 9, [2] * 9, [1] * 4 + [3] * 5
-    prompts = [[*a, 5], [*b, 4, 4], [*c, 2], [*b, 4], [*a, 3, 3, 3], [*c, 2]]
-    found = [list(prompt) for prompt in m.arrange([list(prompt) for prompt in prompts])]
-    yield Seen("the prompts, in any order", sorted(found))
-    kept = sum(common_prefix(one, two[:-1]) for one, two in itertools.pairwise(found))
-    yield Seen("tokens that the model reads in your order", sum(map(len, found)) - kept, "<=")
-
-
-exercise_3 = Part(
-    ("arrange",),
-    see_order,
-    mistakes("""
-[notebooks/serving.ipynb arrange]
-of the reverse order: if a prompt begins with another prompt, the shorter one should come first
-    sorted(prompts) -> sorted(prompts, reverse=True)
-with the shortest first, but prompts that begin alike should be neighbours
-    sorted(prompts) -> sorted(prompts, key=len)
 """),
 )

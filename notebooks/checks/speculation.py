@@ -1,4 +1,4 @@
-"""Checks: the loop, the rule, the draft model, acceptance rates, the number of drafts."""
+"""Checks: the loop, the rule, the draft model, the number of drafts."""
 
 from types import SimpleNamespace
 
@@ -64,7 +64,8 @@ def see_accept(m, seed):
     p, q = np.array([[0.5, 0.3, 0.2, 0], [0.1, 0.2, 0.3, 0.4]], np.float32)
     yield Seen("the residual of two distributions", m.residual(p, q), "n_vocab")
     found = m.accept([], [np.eye(4)[2]], [], np.random.default_rng(0))
-    yield Seen("the tokens without drafts", found and np.array(found), "token")
+    found = found if found is None else np.array(found)
+    yield Seen("the tokens without drafts", found, "token")
     yield from see_rule(SimpleNamespace(verify=verify), seed)
 
 
@@ -81,8 +82,6 @@ with a draw from p after a rejection: these tokens have had their share already
 with later drafts considered after a rejection
     return [*tokens, draw(residual(p, q), rng)]
     -> tokens.append(draw(residual(p, q), rng)); continue
-with a token from the last p after a rejection
-    return [*tokens, draw(residual(p, q), rng)] -> break
 with one random number for all drafts
     tokens = [] -> tokens = []; u = rng.random()
     rng.random() * q[x] -> u * q[x]
@@ -99,6 +98,8 @@ def see_propose(m, seed):
         drafter.propose = lambda ids, n: m.propose(drafter, ids, n)
         return drafter
 
+    found = made(WatchedModel(), greedy, seed).propose([3, 1, 4], 1)
+    yield Seen("the first draft", found and np.array(found[0]), "draft")
     yield from see_draft_model(SimpleNamespace(DraftModel=made), seed)
 
 
@@ -119,31 +120,6 @@ with the most probable draft instead of a draw from q
 )
 
 
-def see_rates(m, seed):
-    p, q = np.array([0.5, 0.3, 0.2, 0]), np.array([0.1, 0.2, 0.3, 0.4])
-    rates = [float(m.acceptance(*pair)) for pair in ((p, q), (q, p), (p, p))]
-    yield Seen("the rates of (p, q), (q, p) and (p, p)", np.array(rates), "pair")
-    yield Seen("the best one-hot q", np.array(m.best_certain(p[::-1])), "n")
-    tie = m.best_certain(np.array([0.4, 0.4, 0.2]))
-    yield Seen("its numbers if two tokens are equally good", sorted(np.array(tie).tolist()))
-
-
-exercise_1 = Part(
-    ("acceptance", "best_certain"),
-    see_rates,
-    mistakes("""
-[notebooks/speculation.ipynb acceptance]
-with the product of p and q: a draft x is accepted with min(p(x), q(x))
-    np.minimum(p, q).sum() -> p @ q
-with a division by q, which may be 0
-    np.minimum(p, q).sum() -> (q * np.minimum(1, p / q)).sum()
-[notebooks/speculation.ipynb best_certain]
-with True and False instead of numbers
-    => return np.arange(len(p)) == np.argmax(p)
-"""),
-)
-
-
 def see_gamma(m, seed):
     costs = {
         "1": lambda gamma: 1.0,
@@ -155,7 +131,7 @@ def see_gamma(m, seed):
             yield Seen(f"with a = {a}, c = {c}, b = {name}", m.best_gamma(a, c, b))
 
 
-exercise_2 = Part(
+exercise_1 = Part(
     ("best_gamma",),
     see_gamma,
     mistakes("""

@@ -17,8 +17,3 @@ def rows_needed(rate, n, step, most=64):  # -> the fewest rows that are enough, 
         if rows / (n * step(rows)) >= rate:  # finished texts per second >= readers per second
             return rows
     return None
-
-
-# exercise 3
-def arrange(prompts):  # a list of lists of ids -> the same lists, reordered
-    return sorted(prompts)  # puts texts that begin alike next to each other

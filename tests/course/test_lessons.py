@@ -35,12 +35,21 @@ def test_timed_actions_take_turns_after_a_round_that_does_not_count(
     assert order == ["quick", "slow"] * 4
 
 
+def test_a_disturbed_machine_shows_saved_times_and_says_so(capsys):
+    saved, quiet = {1: 1.0, 2: 1.2}, {1: [2, 2.1, 2.2], 2: [3, 3.9, 3.1]}
+    assert lessons.steady(quiet, saved, "a core") == {1: 2.1, 2: 3.1}
+    assert capsys.readouterr().out == ""
+    assert lessons.steady({1: [2, 2.1, 2.2], 2: [3, 9, 6]}, saved, "a core") is saved
+    assert "2.0 times the least" in (said := capsys.readouterr().out) and "a core" in said
+
+
 def test_a_check_says_what_is_missing_and_raises_nothing(capsys, monkeypatch, tmp_path):
     (tmp_path / "checks").mkdir()
     (tmp_path / "checks" / "adding.py").write_text(
         "def exercise_1(add):\n    assert add(1, 2) == 3, 'the sum of 1 and 2'\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(lessons, "share", lambda lesson: None)  # it has no notebook
     for name in [name for name in sys.modules if name.partition(".")[0] == "checks"]:
         monkeypatch.delitem(sys.modules, name)
     lessons.check("adding", 1, lambda a, b: a + b)

@@ -313,6 +313,12 @@ without the cut, so that rejected drafts stay in the
         cache instead of the tokens that replaced them
     [*ids[cache.length :], *drafts] -> [*ids, *drafts][cache.length :]
     cache.cut(len(sequence.ids) - 1) -> pass
+without the cut, so that rejected drafts stay in the cache, before the last token and the new drafts
+    cache = model.new_cache()
+    -> cache = model.new_cache()\n    advance(model, sequence.ids[:-1], cache) if sequence.running
+        else 0
+    [*ids[cache.length :], *drafts] -> [ids[-1], *drafts]
+    => pass
 with sequence.ids itself as ids, but it grows: use list(sequence.ids)
     ids = list(sequence.ids) -> ids = sequence.ids
     cache.cut(len(sequence.ids) - 1) -> cache.cut(len(ids) + len(tokens) - 1)
