@@ -204,15 +204,15 @@ class Tape:
         different function than those checked, take the line that called it."""
         text = f"{type(error).__name__}: {' '.join(str(error).split()):.200}"
         text = "".join(c for c in text if c.isprintable())
-        frames = traceback.extract_tb(error.__traceback__)
-        frames = [f for f in frames if f.filename == (self.path or "<ours>")]
+        file, frames = self.path or "<ours>", traceback.extract_tb(error.__traceback__)
+        inside = [frame for frame in frames if frame.filename == file]
         names = {name.rpartition(".")[2] for name in self.part.names + self.part.needs}
-        checked = [frame for frame in frames if frame.name in names]
+        checked = [frame for frame in inside if frame.name in names]
         place = checked[-1].name if checked else ""
-        own = checked or frames
+        own = checked or inside
         if not own or not self.path:
             return Raised(text, "", place)
-        called = f", in {frames[-1].name}," if own[-1] is not frames[-1] else ""
+        called = f", in {inside[-1].name}," if own[-1] is not inside[-1] else ""
         return Raised(text, f"line {own[-1].lineno}: {own[-1].line}{called}", place)
 
 
@@ -338,7 +338,7 @@ def fit(mine: Tape, odd: list, other: Tape, right: Tape, least: float) -> tuple[
         n += 1
         total += 0.5**n
         alike = is_same(a, b) if wrong and b else 0.0
-        if alike > LIKELY:
+        if b and alike > LIKELY:
             explained, probable = explained + 0.5**n, min(probable, alike)
             proofs += weight(a, b)
         elif wrong and b and isinstance(a.value, Raised) and isinstance(b.value, Raised):
@@ -348,7 +348,8 @@ def fit(mine: Tape, odd: list, other: Tape, right: Tape, least: float) -> tuple[
         if (explained + rest) / (total + rest) < least:
             break
     share = explained / total
-    proved = proofs >= 1 or share == 1 and proofs >= 0.5
+    only_errors = all(isinstance(a.value, Raised) for a in mine)  # then they must do as a proof
+    proved = proofs >= 1 or share == 1 and proofs >= (0.3 if only_errors else 0.5)
     return (share, probable) if share >= least and proved else (0.0, 0.0)
 
 
