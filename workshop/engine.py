@@ -324,12 +324,11 @@ def named(part: Part, mine: Tape, right: Tape) -> tuple[Mistake, float] | None:
 
 def fit(mine: Tape, odd: list, other: Tape, right: Tape, least: float) -> tuple[float, float]:
     """Return the share of the wrong results of `mine` that `other` explains, and how probable its
-    random results are. The n-th wrong result has the weight 1 / 2^n. A
-    result that is wrong in `other` but right in `mine` is a wrong result that is not explained.
-    Return 0 if the share is below `least`, or if the results do not prove enough."""
+    random results are. The n-th wrong result has the weight 1 / 2^n. A result that is wrong in
+    `other` but right in `mine` is a wrong result that is not explained. Return 0 if the share is
+    below `least`, or if the results do not prove enough."""
     explained, total, probable, n, proofs = 0.0, 0.0, 1.0, 0, 0.0
-    in_order = sorted(zip(mine, odd), key=lambda pair: late(*pair))
-    for i, (a, wrong) in enumerate(in_order):
+    for a, wrong in sorted(zip(mine, odd), key=lambda pair: late(*pair)):
         if n == MOST_WRONG:
             break
         b, c = other.find(a.label), right.find(a.label)
@@ -343,8 +342,7 @@ def fit(mine: Tape, odd: list, other: Tape, right: Tape, least: float) -> tuple[
             proofs += weight(a, b)
         elif wrong and b and isinstance(a.value, Raised) and isinstance(b.value, Raised):
             explained += 0.4 * 0.5**n  # a mistake may raise another error in another style
-        n_later = sum(wrong for _, wrong in in_order[i + 1 :])
-        rest = 0.5**n - 0.5 ** min(MOST_WRONG, n + n_later)  # if all of these are explained
+        rest = 0.5**n - 0.5**MOST_WRONG  # if all later results are explained
         if (explained + rest) / (total + rest) < least:
             break
     share = explained / total

@@ -184,6 +184,9 @@ with the length changed before the ValueError
 with keys and values that are not stored for later passes
     kept = self.kv[layer] -> kept = [one.copy() for one in self.kv[layer]]
     self.kv[layer] = both -> pass
+with the keys stored as the values, too
+    (k, v) -> (k, k)
+    [k, v] -> [k, k]
 of the new keys and all values
     => return k, both[1]
 with the new keys and values before the old ones
@@ -196,6 +199,8 @@ with old and new joined along axis 1, which is that of the heads in a batch
 [workshop/reference.py self_attention]
 without cache.append: self_attention does not call it, or GPT2.block passes no cache on
     if cache is not None: -> if False:
+with layer 0 for all blocks, so that they share keys and values
+    cache.append(layer, -> cache.append(0,
 with only the new keys and values in attention: append does not return the old ones, or its result
         is not used
     k, v = cache.append -> cache.append

@@ -11,14 +11,10 @@ def see_merge(m, seed):
     for text, pair in (
         ("a b c a b", "a b"),
         ("a a a", "a a"),
-        ("a a a a a", "a a"),
-        ("a b c d", "c d"),
         ("b a b b a c", "a b"),
         ("a bc ab c abc", "ab c"),
-        ("c ab a ab", "a b"),
         ("a", "a b"),
         ("", "a b"),
-        ("b b a", "a b"),
     ):
         symbols = text.encode().split()
         found = partial(m.merge, symbols, tuple(pair.encode().split()))
