@@ -44,21 +44,15 @@ def is_right(a: Seen, b: Seen) -> float:
 
 def is_odd(a: Seen, b: Seen | None) -> bool:
     """Return whether a differs from b, the right result. A "?" counts if a has a value."""
-    if not b:
-        return True
-    return (
-        a.value is not None and is_same(a, b) <= RARE if b.kind == "?" else is_right(a, b) <= RARE
-    )
+    if b and b.kind == "?":
+        return a.value is not None and is_same(a, b) <= RARE
+    return not b or is_right(a, b) <= RARE
 
 
 def is_same(a: Seen, b: Seen) -> float:
     """Return whether one mistake could explain a and b. For random outcomes, return a p-value."""
     if errors := [x.value for x in (a, b) if isinstance(x.value, Raised)]:
-        return (
-            len(errors) == 2
-            and errors[0].kind == errors[1].kind
-            and errors[0].place == errors[1].place
-        )
+        return len({(error.kind, error.place) for error in errors}) == 1 < len(errors)
     if b.kind == "~":
         return chance(a.value, b.value)
     if b.kind.startswith("<="):

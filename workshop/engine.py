@@ -204,15 +204,15 @@ class Tape:
         different function than those checked, take the line that called it."""
         text = f"{type(error).__name__}: {' '.join(str(error).split()):.200}"
         text = "".join(c for c in text if c.isprintable())
-        frames = traceback.extract_tb(error.__traceback__)
-        frames = [f for f in frames if f.filename == (self.path or "<ours>")]
+        file, frames = self.path or "<ours>", traceback.extract_tb(error.__traceback__)
+        inside = [frame for frame in frames if frame.filename == file]
         names = {name.rpartition(".")[2] for name in self.part.names + self.part.needs}
-        checked = [frame for frame in frames if frame.name in names]
+        checked = [frame for frame in inside if frame.name in names]
         place = checked[-1].name if checked else ""
-        own = checked or frames
+        own = checked or inside
         if not own or not self.path:
             return Raised(text, "", place)
-        called = f", in {frames[-1].name}," if own[-1] is not frames[-1] else ""
+        called = f", in {inside[-1].name}," if own[-1] is not inside[-1] else ""
         return Raised(text, f"line {own[-1].lineno}: {own[-1].line}{called}", place)
 
 
@@ -324,12 +324,11 @@ def named(part: Part, mine: Tape, right: Tape) -> tuple[Mistake, float] | None:
 
 def fit(mine: Tape, odd: list, other: Tape, right: Tape, least: float) -> tuple[float, float]:
     """Return the share of the wrong results of `mine` that `other` explains, and how probable its
-    random results are. The n-th wrong result has the weight 1 / 2^n. A
-    result that is wrong in `other` but right in `mine` is a wrong result that is not explained.
-    Return 0 if the share is below `least`, or if the results do not prove enough."""
+    random results are. The n-th wrong result has the weight 1 / 2^n. A result that is wrong in
+    `other` but right in `mine` is a wrong result that is not explained. Return 0 if the share is
+    below `least`, or if the results do not prove enough."""
     explained, total, probable, n, proofs = 0.0, 0.0, 1.0, 0, 0.0
-    in_order = sorted(zip(mine, odd), key=lambda pair: late(*pair))
-    for i, (a, wrong) in enumerate(in_order):
+    for a, wrong in sorted(zip(mine, odd), key=lambda pair: late(*pair)):
         if n == MOST_WRONG:
             break
         b, c = other.find(a.label), right.find(a.label)
@@ -338,17 +337,17 @@ def fit(mine: Tape, odd: list, other: Tape, right: Tape, least: float) -> tuple[
         n += 1
         total += 0.5**n
         alike = is_same(a, b) if wrong and b else 0.0
-        if alike > LIKELY:
+        if b and alike > LIKELY:
             explained, probable = explained + 0.5**n, min(probable, alike)
             proofs += weight(a, b)
         elif wrong and b and isinstance(a.value, Raised) and isinstance(b.value, Raised):
             explained += 0.4 * 0.5**n  # a mistake may raise another error in another style
-        n_later = sum(wrong for _, wrong in in_order[i + 1 :])
-        rest = 0.5**n - 0.5 ** min(MOST_WRONG, n + n_later)  # if all of these are explained
+        rest = 0.5**n - 0.5**MOST_WRONG  # if all later results are explained
         if (explained + rest) / (total + rest) < least:
             break
     share = explained / total
-    proved = proofs >= 1 or share == 1 and proofs >= 0.5
+    only_errors = all(isinstance(a.value, Raised) for a in mine)  # then they must do as a proof
+    proved = proofs >= 1 or share == 1 and proofs >= (0.3 if only_errors else 0.5)
     return (share, probable) if share >= least and proved else (0.0, 0.0)
 
 

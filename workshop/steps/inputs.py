@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+from typing import Any
 
 import numpy as np
 
@@ -109,7 +110,7 @@ class WatchedModel:
     def __init__(self, n_vocab=7, n_ctx=40, stop_ids=(), seed=0, scale=1.5, most=200):
         self.n_vocab, self.n_ctx, self.stop_ids, self.seed = n_vocab, n_ctx, stop_ids, seed
         self.scale, self.most, self.passes = scale, most, []
-        self.cache = None  # the last one that was made
+        self.cache: Any = None  # the last one that was made
         self.n_rows = self.n_logits = 0  # how many tokens were run, and how many rows computed
 
     def new_cache(self, *batch):

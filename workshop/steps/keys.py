@@ -48,10 +48,13 @@ def see_pass(m, model, cache, ids, done):
         if found is not None:
             kept[layer] = [np.array(one) for one in found]
 
+    def attended(found, *call, **named):
+        shapes.append([np.shape(one) for one in (*call, *named.values())])
+
     with (
         heard(cache, "extend", extended),
         heard(cache, "append", appended),
-        heard(m, "attention", lambda found, *call: shapes.append([np.shape(one) for one in call])),
+        heard(m, "attention", attended),
     ):
         try:
             logits = model(np.array(ids), cache)
@@ -161,8 +164,6 @@ with a length that stays 0
     + n_new  # count them -> + 0
 with a length that grows by 1 for each pass, whatever n_new is
     + n_new  # count them -> + 1
-with only the last pass counted in the length
-    + n_new  # count them -> * 0 + n_new
 [workshop/reference.py Cache.append Rows.append]
 with the new keys and values in later slots: the length already counts the new tokens, so their
         slots begin at length - n_new
@@ -183,10 +184,11 @@ with the length changed before the ValueError
 with keys and values that are not stored for later passes
     kept = self.kv[layer] -> kept = [one.copy() for one in self.kv[layer]]
     self.kv[layer] = both -> pass
+with the keys stored as the values, too
+    (k, v) -> (k, k)
+    [k, v] -> [k, k]
 of the new keys and all values
     => return k, both[1]
-of all keys and the new values
-    => return both[0], v
 with the new keys and values before the old ones
     [old, new] -> [new, old]
     [slots[..., :stop, :] for slots in kept]
@@ -197,11 +199,11 @@ with old and new joined along axis 1, which is that of the heads in a batch
 [workshop/reference.py self_attention]
 without cache.append: self_attention does not call it, or GPT2.block passes no cache on
     if cache is not None: -> if False:
+with layer 0 for all blocks, so that they share keys and values
+    cache.append(layer, -> cache.append(0,
 with only the new keys and values in attention: append does not return the old ones, or its result
         is not used
     k, v = cache.append -> cache.append
-with extend called in each block, but it is called once in a pass
-    k, v = cache.append -> cache.extend(k.shape[-2]); k, v = cache.append
 [workshop/reference.py GPT2.__call__]
 with the embeddings of positions 0, 1, 2, ... but the right mask
     ["wpe"][positions] -> ["wpe"][np.arange(ids.shape[-1])]
@@ -215,17 +217,11 @@ without the mask if there is a cache
     mask = causal_mask(positions)
     -> mask = causal_mask(positions) if cache is None else np.float32(0)
     # Mikyx-1/TinyLLM, issue 17; QwenLM/Qwen, issue 979
-with the new tokens counted once more in GPT2.__call__
-    => logits = linear(x, self.params.get("lm_head", self.params["wte"]))
-        \n        if cache: cache.length += n_new
-        \n        return logits
 [workshop/reference.py Cache.cut]
 of a cut that does nothing
     if length < self.length: -> if False:
 with one token too many left in the cache
     if length -> length = length + 1\n        if length
-with one token too few left in the cache
-    if length -> length = max(length - 1, 0)\n        if length
 with `length` tokens removed instead of `length` tokens left
     if length -> length = max(self.length - length, 0)\n        if length
 with the length and the keys cut, but not the values
@@ -249,15 +245,11 @@ with the new keys and values in the slots after the longest row for all rows
     n_all = -> slots = 0 * slots + slots.max(0); n_all =
 with only the new keys and values: those of earlier tokens are not used
     => return k, v
-with keys and values that are not stored
-    kept[rows, :, slots] = new.swapaxes(1, 2) -> pass
 [workshop/reference.py Rows.cut]
 of a cut that does nothing
     np.minimum(self.lengths, lengths) -> self.lengths
 with all rows cut to the smallest of the lengths
     (self.lengths, lengths) -> (self.lengths, min(lengths))
-with lengths[i] tokens removed instead of left
-    np.minimum(self.lengths, lengths) -> np.maximum(self.lengths - lengths, 0)
 [workshop/reference.py prefill]
 with the logits of the last column, which belong to the padding in shorter rows
     => return logits[:, -1]
@@ -266,8 +258,6 @@ of logits of [n_rows, n_rows] tokens: index rows and columns together
 with shorter rows padded at the beginning
     [*prompt, *[0] * (lengths.max() - len(prompt))]
     -> [*[0] * (lengths.max() - len(prompt)), *prompt]
-of a prefill that pads the lists in prompts
-    return logits -> prompts[:] = ids.tolist(); return logits
 """)
 PLACED = "Cache", "self_attention", "GPT2.block", "GPT2.__call__"
 WRITTEN = *PLACED[1:], "Cache.extend", "Cache.append"
@@ -291,7 +281,7 @@ ROWS = (
         ("Rows",),
         see_rows,
         of("Rows.extend Rows.append Rows.cut", WRONG),
-        '"Serving": A row for each reader.',
+        '"Serving": A row for each request.',
         (*COUNTED, *(f"{style}\nCLEARS = True" for style in COUNTED)),
         needs=("Rows.extend", "Rows.append", "Rows.cut"),
     ),
@@ -299,6 +289,6 @@ ROWS = (
         ("prefill",),
         see_prefill,
         of("prefill", WRONG),
-        '"Serving": Static batches: which text has which row.',
+        '"Serving": Static batches: which request has which row.',
     ),
 )

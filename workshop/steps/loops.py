@@ -1,6 +1,7 @@
 """Steps 8, 9, 12 and 17: drawing and filtering, the loops, and a real model."""
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -36,7 +37,8 @@ PROMPT = [3, 1, 4, 1, 5]
 def run(loop, n, stop_ids=(), sampler=CHOICE, seed=0, end=None, **more):
     """Run a loop. Return its tokens or an error, the text, the model, and the text at the first
     token. end: stop after `end` tokens."""
-    model, tokens, first = WatchedModel(stop_ids=stop_ids), [], []
+    model, first = WatchedModel(stop_ids=stop_ids), []
+    tokens: Any = []
     sequence = Sequence(model, PROMPT, n, sampler, seed)
     try:
         for token in loop(model, sequence, **more):
@@ -173,8 +175,6 @@ with the most probable token instead of a draw
     draw(probabilities, sequence.rng) -> int(np.argmax(probabilities))
 of a draw from the logits, without the sampler
     draw(probabilities -> draw(np.exp(logits) / np.exp(logits).sum()
-with only the new tokens given to the sampler
-    sampler(logits, sequence.ids) -> sampler(logits, sequence.new_ids)
 of a loop that appends to sequence.ids: only sequence.append notices the end
     => token = draw(probabilities, sequence.rng); sequence.ids.append(token); yield token
 with each token yielded before it is appended: append it, then yield it
@@ -198,9 +198,6 @@ with the whole text run through the model each time, as in naive
 with only the last token run through the model, even at the beginning
     logits = advance(model, sequence.ids, cache)
     -> logits = model(np.array(sequence.ids[-1:]), cache, last=1)[-1]
-with the whole text added to the cache each time
-    logits = advance(model, sequence.ids, cache)
-    -> logits = model(np.array(sequence.ids), cache, last=1)[-1]
 with a pass for the last token, whose logits nobody needs
     => yield sequence.append(draw(probabilities, sequence.rng)); advance(model, sequence.ids,
         cache); cache.cut(len(sequence.ids) - 1) if sequence.running else 0
@@ -209,8 +206,6 @@ of the most probable token each time
     => return int(np.argmax(probs))
 of draws in which all tokens are equally probable
     => return int(rng.integers(len(probs)))
-of the token after the right one
-    side="right")) -> side="right")) + 1
 of draws that do not use rng, so that they cannot be repeated
     rng.random() -> np.random.default_rng().random()
 of a random generator that starts again at each draw
@@ -244,19 +239,12 @@ with argsort used as the ranks of the tokens
 [samplers.py keep_top_k]
 with the k smallest logits kept
     logits >= np.partition(logits, -k)[-k] -> logits <= np.sort(logits)[k - 1]
-of the k tokens instead of logits
-    => return np.argsort(logits)[::-1][:k]
 [samplers.py keep_top_p]
 without the token that reaches p, so that the kept tokens sum to less than p
     probs >= falling[last] -> probs >= falling[max(last - 1, 0)]
     # Biohub/esm, pull request 360; rasbt/reasoning-from-scratch, issue 164
 with one token too many
     probs >= falling[last] -> probs >= falling[min(last + 1, len(mass) - 1)]
-with the least probable tokens kept until they sum to p
-    last = np.searchsorted(mass[:-1], p - 1e-6)
-    -> rising = falling[::-1]; last = min(int(np.searchsorted(np.cumsum(rising,
-        dtype=np.float64), p)), len(mass) - 1)
-    probs >= falling[last] -> probs <= rising[last]
 with all tokens kept that have a probability of at least p
     p >= 1 or not -> not
     probs >= falling[last] -> probs >= p

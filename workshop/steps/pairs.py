@@ -11,14 +11,10 @@ def see_merge(m, seed):
     for text, pair in (
         ("a b c a b", "a b"),
         ("a a a", "a a"),
-        ("a a a a a", "a a"),
-        ("a b c d", "c d"),
         ("b a b b a c", "a b"),
         ("a bc ab c abc", "ab c"),
-        ("c ab a ab", "a b"),
         ("a", "a b"),
         ("", "a b"),
-        ("b b a", "a b"),
     ):
         symbols = text.encode().split()
         found = partial(m.merge, symbols, tuple(pair.encode().split()))
@@ -57,15 +53,8 @@ with only the first pair merged
     == tuple(pair): -> == tuple(pair) and pair[0] + pair[1] not in merged:
 with the right symbol of a merged pair looked at again
     skip = True -> pass
-with pairs compared by their merged text: the pair a bc is not ab c
-    tuple(symbols[i : i + 2]) == tuple(pair)
-    -> len(symbols[i : i + 2]) == 2 and symbols[i] + symbols[i + 1] == pair[0] + pair[1]
 of a merge that reads past the last symbol
     tuple(symbols[i : i + 2]) == tuple(pair) -> (symbols[i], symbols[i + 1]) == tuple(pair)
-with pairs searched from right to left
-    merged, skip = [], False -> merged, skip, symbols = [], False, symbols[::-1]
-    tuple(pair) -> tuple(pair)[::-1]
-    return merged -> return merged[::-1]
 of a merge that changes its argument
     => symbols[:] = merged; return merged
 [workshop/reference.py encode]
@@ -73,9 +62,6 @@ with characters instead of bytes: a letter such as é is two bytes
     [bytes([byte]) for byte in word.encode("utf-8")] -> [char.encode() for char in word]
 with the leftmost pair in the word chosen, not the one that comes first in merges
     min(pairs, key=ranks.__getitem__) -> pairs[0]
-with the whole word where it is a token
-    ranks = {pair -> symbols = [word.encode()] if word.encode() in vocab else symbols\n    ranks =
-        {pair
 with each pair of merges tried once, in order: a merge can make a pair that comes earlier
     for _ in symbols[1:]: -> for pair in merges:
     [pair for pair in zip(symbols, symbols[1:]) if pair in ranks] -> [pair]

@@ -268,8 +268,6 @@ with only ids given to the sampler for the last token
 with one random number for all drafts
     tokens: Ids = [] -> tokens: Ids = []; u = rng.random()
     rng.random() * q[x] -> u * q[x]
-with a new rng, always with the same seed
-    tokens: Ids = [] -> tokens: Ids = []; rng = np.random.default_rng(0)
 of a verify that appends to ids
     tokens.append(x) -> tokens.append(x); ids.append(x)
     ids + tokens -> ids
@@ -309,10 +307,6 @@ with drafts that the model does not read: each follows only ids
 without the cut, so that rejected drafts stay in the cache
     => pass
     # ml-explore/mlx-lm, pull request 1109
-without the cut, so that rejected drafts stay in the
-        cache instead of the tokens that replaced them
-    [*ids[cache.length :], *drafts] -> [*ids, *drafts][cache.length :]
-    cache.cut(len(sequence.ids) - 1) -> pass
 without the cut, so that rejected drafts stay in the cache, before the last token and the new drafts
     cache = model.new_cache()
     -> cache = model.new_cache()\n    advance(model, sequence.ids[:-1], cache) if sequence.running
@@ -328,8 +322,6 @@ with the whole text added to the same cache in each round
     *ids[cache.length :], -> *ids,
 with only the last token and the drafts run: the prompt is missing
     *ids[cache.length :], -> ids[-1],
-with a pass through the model for each token instead of one for the round
-    model(np.array(new), cache) -> np.concatenate([model(np.array([x]), cache) for x in new])
 with all rows of the pass given to verify, in the first round even those of the prompt
     [-len(drafts) - 1 :] -> 
 with gamma drafts even at the end, where fewer tokens are wanted
@@ -340,15 +332,9 @@ with each token yielded before it is appended: append it, then yield it
     yield sequence.append(token) -> yield token; sequence.append(token)
 of a loop that appends to sequence.ids: only sequence.append notices the end
     yield sequence.append(token) -> sequence.ids.append(token); yield token
-with the drafts at the end of ids given to verify
-    verify(logits, ids, -> verify(logits, ids + drafts,
-with a new rng for verify, always with the same seed
-    sequence.rng) -> np.random.default_rng(0))
 [workshop/reference.py beam_search]
 with only the log probability of the last token
     log_softmax(logits) + np.array([[log_p] for _, log_p in beams]) -> log_softmax(logits)
-with probabilities summed instead of their logarithms
-    log_softmax(logits) + -> np.exp(log_softmax(logits)) +
 with `width` equal beams at the beginning, so that the
         first step keeps the same token `width` times
     cache, beams, finished = model.new_cache(1), [([], 0.0)], []
@@ -371,17 +357,11 @@ with all candidates that end finished, even those beyond the best `width`
     if place < width: -> if True:
 with fewer beams after a text is finished: finished candidates take the place of beams
     elif len(kept) < width: -> elif place < width:
-with finished texts kept among the beams
-    elif len(kept) < width: -> if len(kept) < width and step < n - 1:
 with the prompt's tokens counted in the length
     log_p / len(ids) -> log_p / (len(prompt) + len(ids))
     # huggingface/transformers, issue 26624
 with the finished texts ranked by log P instead of score
     -text[2] -> -text[1]
-with the worst text first
-    -text[2] -> text[2]
-with the prompt in the texts
-    finished.append((ids, -> finished.append(([*prompt, *ids],
 """)
 WHOLE_LOOP = '"Speculation": The whole loop, step by step.'
 

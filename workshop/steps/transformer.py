@@ -59,18 +59,19 @@ def see_linear(m, seed):
 
 
 def see_attention(m, seed):
-    def see(name, q, k, v, mask, axes="n_new, d"):
-        yield Seen(f"attention {name}", lambda: m.attention(q, k, v, mask), axes)
+    def see(name, *call, axes="n_new, d"):
+        yield Seen(f"attention {name}", lambda: m.attention(*call), axes)
 
     q, k, v = 2 * numbers(3, 4, seed=1), numbers(5, 4, seed=2), numbers(5, 4, seed=3)
     some = np.where(numbers(3, 5) > 0.5, np.float32(-1e10), np.float32(0))
     yield from see("with no key hidden", q, k, v, np.zeros((3, 5), np.float32))
-    yield from see("if all sizes are 4", *numbers(3, 4, 4, 4), hidden(1), "n_head, n_new, d")
+    yield from see("if all sizes are 4", *numbers(3, 4, 4, 4), hidden(1), axes="n_head, n_new, d")
     yield from see("with some keys hidden", q, k, v, some)
-    q, k, v, mask = *(2 * numbers(3, 2, 6, 4)), hidden(6)[None]
-    yield from see("of two heads", q, k, v, mask, "n_head, n_new, d")
-    yield Seen("the q of attention after the call", q, "n_head, n_new, d")
-    yield from see("of seven texts", *numbers(3, 7, 2, 3, 4), hidden(3), "batch, n_head, n_new, d")
+    two = 2 * numbers(3, 2, 6, 4)
+    yield from see("of two heads", *two, hidden(6)[None], axes="n_head, n_new, d")
+    yield Seen("the q of attention after the call", two[0], "n_head, n_new, d")
+    seven, axes = numbers(3, 7, 2, 3, 4), "batch, n_head, n_new, d"
+    yield from see("of seven texts", *seven, hidden(3), axes=axes)
 
 
 def see_mask(m, seed):
@@ -169,8 +170,6 @@ of the exact gelu with erf, but GPT-2 uses the formula with tanh
     => return 0.5 * x * (1 + np.vectorize(math.erf)(x / math.sqrt(2)).astype(x.dtype))
 of x * sigmoid(1.702 x), a different approximation
     => return x / (1 + np.exp(-1.702 * x))
-of x * sigmoid(x)
-    => return x / (1 + np.exp(-x))
 of (x + 0.044715 x)^3
     (x + 0.044715 * x * x * x) -> (x + 0.044715 * x) ** 3
 [gpt2.py linear]
@@ -189,9 +188,6 @@ of a softmax over the queries (axis -2) instead of the keys
     softmax(q / math.sqrt(q.shape[-1]) @ k.swapaxes(-1, -2) + mask)
     -> softmax((q / math.sqrt(q.shape[-1]) @ k.swapaxes(-1, -2) + mask).swapaxes(-1,
         -2)).swapaxes(-1, -2)
-with the division by sqrt(d) after the softmax
-    softmax(q / math.sqrt(q.shape[-1]) -> softmax(q
-    + mask) -> + mask) / math.sqrt(q.shape[-1])
 of an attention that scales q in place
     return softmax(q / math.sqrt(q.shape[-1]) -> q /= math.sqrt(q.shape[-1]); return softmax(q
 [gpt2.py causal_mask]
@@ -203,8 +199,6 @@ of a triangle [n_new, n_new] that does not depend on positions
     positions.max() + 1 -> positions.shape[-1]
     > positions[..., None, :, None]
     -> > (0 * positions + np.arange(positions.shape[-1]))[..., None, :, None]
-with queries and keys swapped
-    positions[..., None, :, None] -> positions[..., None, :, None]; later = later.swapaxes(-1, -2)
 with 1 for visible keys and 0 for hidden ones
     np.float32(-1e10), np.float32(0) -> np.float32(0), np.float32(1)
 without the axis for the heads
@@ -240,8 +234,6 @@ without the biases
 [gpt2.py feed_forward]
 with the activation after c_proj instead of before
     => return activation(linear(linear(x, **c_fc), **c_proj))
-with the activation before c_fc
-    activation(linear(x, **c_fc)) -> linear(activation(x), **c_fc)
 with gelu, whatever the activation is
     activation(linear -> gelu(linear
 without the biases
@@ -272,17 +264,12 @@ with the feed-forward computed from attention's result without x
 with the feed-forward computed from the x before attention
     x = x + self_attention -> first = x; x = x + self_attention
     h = layer_norm(x, **ln_2 -> h = layer_norm(first, **ln_2
-with the feed-forward added to the x before attention
-    x = x + self_attention -> first = x; x = x + self_attention
-    return x + -> return first +
 with 1e-5 in the norms instead of the model's eps
     (x, **ln_1, eps=self.eps) -> (x, **ln_1)
     (x, **ln_2, eps=self.eps) -> (x, **ln_2)
 with gelu instead of the model's activation
     activation=self.activation -> activation=gelu
 [workshop/reference.py GPT2.__call__]
-with the tokens' embeddings times sqrt(n_embd), as in some other models
-    [ids] + self -> [ids] * math.sqrt(self.n_embd) + self
 with ln_f after every block instead of once
     x = layer_norm(x, **self.params["ln_f"], eps=self.eps) -> pass
     cache=cache, layer=layer)
