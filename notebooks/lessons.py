@@ -15,7 +15,6 @@ import statistics
 import sys
 import textwrap
 import time
-import traceback
 from pathlib import Path
 from types import SimpleNamespace
 from unittest import mock
@@ -28,7 +27,7 @@ from IPython.display import Image, display
 PROJECT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(PROJECT))
 
-from workshop.engine import Part, is_empty, judge  # noqa: E402
+from workshop.engine import is_empty, judge  # noqa: E402
 from workshop.mistakes import NAMES, TEXTS  # noqa: E402
 
 # Okabe and Ito chose these colours so that colour-blind readers can distinguish them.
@@ -73,37 +72,24 @@ def replaced(module, **functions):
 def check(lesson, number, *answers):
     """Print "solved", or what is missing. Raise no error, so that the next cells can run.
 
-    answers: the reader's functions. exercise_NUMBER in checks/LESSON.py checks them. It is a
-    `Part` of the workshop, which compares them with ours, or a function with asserts.
+    answers: the reader's functions. The `Part` exercise_NUMBER in checks/LESSON.py compares them
+    with ours.
     """
     share(lesson)
-    test = getattr(importlib.import_module(f"checks.{lesson}"), f"exercise_{number}")
+    part = getattr(importlib.import_module(f"checks.{lesson}"), f"exercise_{number}")
     changed = []  # the reader's functions that change an argument in place
-    missing = [answer.__name__ for answer in answers if is_stub(answer)]
-    if missing:
+    if missing := [answer.__name__ for answer in answers if is_stub(answer)]:
         says = f"write {' and '.join(missing)}"
     else:
-        judged = compared if isinstance(test, Part) else asserted
-        says = judged(test, [careful(answer, changed) for answer in answers])
+        path = inspect.unwrap(answers[0]).__code__.co_filename
+        mine = SimpleNamespace(
+            **{name: careful(answer, changed) for name, answer in zip(part.names, answers)}
+        )
+        found = judge(part, mine, path)
+        says = found[1] if found and found[0] != "float64" else None
     if changed:
         says = f"{changed[0]} changes its argument: work on a copy"
     print(f"not solved yet: {says}" if says else "solved")
-
-
-def compared(part, answers):
-    """Return what is wrong with the answers, or None. The names of our functions are in `part`."""
-    paths = [answer.__code__.co_filename for answer in map(inspect.unwrap, answers)]
-    module = SimpleNamespace(**dict(zip(part.names, answers)))
-    found = judge(part, module, paths[0])
-    return found[1] if found and found[0] != "float64" else None
-
-
-def asserted(test, answers):
-    """Return what is wrong with the answers, or None."""
-    try:
-        test(*answers)
-    except Exception as error:  # an unfinished answer can raise any error
-        return explanation(error)
 
 
 @functools.cache
@@ -172,16 +158,6 @@ class Watched:
     def __call__(self, ids, cache=None, last=None):
         self.passes.append((0 if cache is None else cache.length, np.array(ids).tolist()))
         return self.model(ids, cache, last)
-
-
-def explanation(error):
-    """Return an assert's message, or any other error's type, message and line in the notebook."""
-    lines = traceback.extract_tb(error.__traceback__)
-    own = [line for line in lines if "ipykernel" in line.filename or line.filename[0] == "<"]
-    if isinstance(error, AssertionError) and lines[-1] not in own:
-        return str(error)
-    place = f" (line {own[-1].lineno}: {own[-1].line})" if own else ""
-    return f"{type(error).__name__}: {error}{place}"
 
 
 def here(answer):

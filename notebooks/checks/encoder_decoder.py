@@ -1,19 +1,16 @@
 """Checks: cross-attention, the best of several translations, alignments."""
 
-import utils
-from generate import generate
 from workshop.compare import Seen
 from workshop.engine import Part
 from workshop.mistakes import mistakes
 from workshop.steps.inputs import numbers
 
-tokenizer, model = utils.load("en-de")
-TEXTS = [
-    "It is raining.",
-    "Tom bought a new car yesterday.",
-    "I drink a cup of coffee.",
-    "Where is the station?",
-]
+TEXTS = {
+    "It is raining.": "Es regnet.",
+    "Tom bought a new car yesterday.": "Tom hat gestern ein neues Auto gekauft.",
+    "I drink a cup of coffee.": "Ich trinke eine Tasse Kaffee.",
+    "Where is the station?": "Wo ist der Bahnhof?",
+}
 
 
 def see_cross(m, seed):
@@ -42,46 +39,51 @@ with one head instead of n_head
 )
 
 
-def translate(text):
-    """Return the ids of a text's translation."""
-    return list(generate(model, tokenizer.encode(text), 40))
+def see_best(m, seed):
+    for text in TEXTS:
+        yield Seen(f"for {text!r}, of {[*TEXTS.values()]}", m.best(text, [*TEXTS.values()]))
+    for text, candidates in (
+        ("Tom bought a new car yesterday.", ["Tom", "Tom hat gestern ein neues Auto gekauft."]),
+        (
+            "I'll go to Boston to be with family.",
+            ["Ich fahre mit der Familie nach Boston.", "Ich werde nach Boston gehen."],
+        ),
+    ):
+        yield Seen(f"for {text!r}, of {candidates}", m.best(text, candidates))
 
 
-def exercise_1(best):
-    """Check best(text, candidates) -> the candidate that is the best translation of the text."""
-    german = [tokenizer.decode(translate(text)) for text in TEXTS]
-    assert best(TEXTS[0], german) is not None, "write best"
-    chosen = best(TEXTS[0], german)
-    assert isinstance(chosen, str), "return one of the candidates, not its index or score"
-    for text, right in zip(TEXTS, german):
-        chosen = best(text, german)
-        assert chosen == right, f"the best translation of {text!r} is not {chosen!r}"
-    chosen = best(TEXTS[1], [german[1], "Tom", "Tom hat"])
-    assert chosen == german[1], f"{chosen!r} is probable as a beginning, but not as a whole text"
-    text = "I'll go to Boston to be with family."
-    long, short = "Ich fahre mit der Familie nach Boston.", "Ich werde nach Boston gehen."
-    assert best(text, [long, short]) == short, (
-        f"{long!r} has the higher mean of log P per token, but {short!r} is more probable as a"
-        " whole: take the sum"
-    )
+exercise_1 = Part(
+    ("best",),
+    see_best,
+    mistakes("""
+[notebooks/encoder_decoder.ipynb best]
+without </s>: a text may be probable as a beginning, but not as a whole
+    encode(candidate)] -> encode(candidate)[:-1]]
+with the mean of log P per token: take the sum
+    .sum() -> .mean()
+"""),
+)
 
 
-def exercise_2(aligned):
-    """Check aligned(text) -> a list of (the name of a target token, the name of a source token)."""
-    found = aligned(TEXTS[1])
-    assert found is not None, "write aligned"
-    names = [tokenizer.tokens[id].replace("▁", "") for id in translate(TEXTS[1])][:-1]
-    assert len(found) != len(names) + 1, "leave out </s>, the last token"
-    assert [name for name, _ in found] == names, "return a pair for each token of the translation"
-    texts = all(isinstance(looked_at, str) for _, looked_at in found)
-    assert texts, "return the source token's name, not its id"
-    pairs = dict(found)
-    assert "car" not in (pairs["gekauft"], pairs["neues"]), (
-        "car belongs to Auto, not to the token beside it: are your rows shifted by one?"
-    )
-    assert pairs["neues"] == "new", (
-        "in the last layer, neues looks at new most: which layer did you take?"
-    )
-    pairs = {(name.lower(), looked_at) for name, looked_at in aligned(TEXTS[2])}
-    for pair in ("ich", "I"), ("kaffee", "coffee"):
-        assert pair in pairs, f"in {TEXTS[2]!r}, {pair[0]} looks at {pair[1]} most"
+def see_aligned(m, seed):
+    for text in [*TEXTS][1:3]:
+        pairs = m.aligned(text)
+        yield Seen(f"the tokens of the translation of {text!r}", [pair[0] for pair in pairs])
+        yield Seen(f"the source tokens for {text!r}", [pair[1] for pair in pairs])
+
+
+exercise_2 = Part(
+    ("aligned",),
+    see_aligned,
+    mistakes("""
+[notebooks/encoder_decoder.ipynb aligned]
+with </s>: leave out the last token
+    looked_at))[:-1] -> looked_at))
+with the source tokens' ids: return their names
+    names(np.array(source)[weights.argmax(-1)]) -> np.array(source)[weights.argmax(-1)].tolist()
+with rows shifted by one: a row belongs to the token that it helps to choose
+    weights.argmax(-1) -> np.roll(weights, 1, 0).argmax(-1)
+with the first layer instead of the last
+    [2][-1] -> [2][0]
+"""),
+)

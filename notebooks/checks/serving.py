@@ -5,43 +5,46 @@ import itertools
 import lessons
 import numpy as np
 
-from decoding.batching import continuous
-from generate import Sequence, generate
+from generate import Sequence
 from workshop.compare import Seen
 from workshop.engine import Part
 from workshop.mistakes import mistakes
 
 
-def exercise_loop(serve_all):
-    """Check serve_all(model, sequences, max_rows), a generator of (sequence, token).
-
-    This is no Part, because a wrong loop may never end: the search for its name would hang.
-    """
+def see_loop(m, seed):
     tiny, lengths = lessons.tiny_model(8, seed=3), (5, 1, 7, 2, 1, 4)
-    prompts = [[i + 1] + [7 - i] * (i % 3) for i in range(len(lengths))]
-    alone = [list(generate(tiny, *pair)) for pair in zip(prompts, lengths)]
-    for max_rows in (1, 2, 4):
-        ours, theirs = lessons.Watched(tiny), lessons.Watched(tiny)
-        list(continuous([Sequence(ours, *pair) for pair in zip(prompts, lengths)], max_rows))
-        sequences = [Sequence(theirs, *pair) for pair in zip(prompts, lengths)]
-        pairs = list(itertools.islice(serve_all(theirs, sequences, max_rows), 99))
-        rows = f"with {max_rows} row{'s' * (max_rows > 1)}"
-        most = max((len(ids) for _, ids in theirs.passes if np.ndim(ids) > 1), default=0)
-        assert most <= max_rows, f"{rows}, there was a pass over {most} rows"
-        for number, (sequence, right) in enumerate(zip(sequences, alone)):
-            assert sequence.new_ids, f"{rows}, request {number} never got a row"
-            assert not sequence.running, f"{rows}, request {number} was not finished"
-            assert sequence.new_ids == right, (
-                f"{rows}, request {number} does not get the text that it gets alone: does its row"
-                " of the cache leave when it ends, and not before?"
-            )
+    for max_rows in 1, 2, 4:
+        model = lessons.Watched(tiny)
+        prompts = ([i + 1] + [7 - i] * (i % 3) for i in range(len(lengths)))
+        sequences = [Sequence(model, *pair) for pair in zip(prompts, lengths)]
+        pairs = list(itertools.islice(m.serve_all(model, sequences, max_rows), 99))
+        for i, sequence in enumerate(sequences):
+            at = f"of request {i} with max_rows = {max_rows}"
+            yield Seen(f"the text {at}", sequence.new_ids)
             given = [token for owner, token in pairs if owner is sequence]
-            assert given == right, f"{rows}, a token of request {number} was not yielded just once"
-        done, needed = len(theirs.passes), len(ours.passes)
-        assert done <= needed, (
-            f"{rows}, you need {done} passes instead of {needed}: does the next request get a free"
-            " row at once, and does each pass generate a token for every row?"
-        )
+            yield Seen(f"the yielded tokens {at}", given)
+        most = max(len(ids) for _, ids in model.passes if np.ndim(ids) > 1)
+        yield Seen(f"the most rows in a pass with max_rows = {max_rows}", most, "<=0")
+        yield Seen(f"passes with max_rows = {max_rows}", len(model.passes), "<=0")
+
+
+exercise_loop = Part(
+    ("serve_all",),
+    see_loop,
+    mistakes("""
+[notebooks/serving.ipynb serve_all]
+with the rows of other requests dropped: the rows in `stay` are to stay
+    rows.select(stay) -> rows.select(range(len(stay)))
+with a row for a request that has ended with its first token
+    if sequence.running: -> if True:
+of one request at a time: the next one gets a free row at once
+    len(running) < max_rows -> not running
+with more than max_rows rows
+    len(running) < max_rows -> True
+without the first token of each request: yield it, too
+    yield sequence, draw_next(sequence, logits) -> draw_next(sequence, logits)
+"""),
+)
 
 
 def see_passes(m, seed):
