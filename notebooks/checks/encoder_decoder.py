@@ -1,5 +1,7 @@
 """Checks: cross-attention, the best of several translations, alignments."""
 
+import lessons
+
 from workshop.compare import Seen
 from workshop.engine import Part
 from workshop.mistakes import mistakes
@@ -52,7 +54,7 @@ def see_best(m, seed):
         yield Seen(f"for {text!r}, of {candidates}", m.best(text, candidates))
 
 
-exercise_1 = Part(
+exercise_1 = lessons.SlowPart(
     ("best",),
     see_best,
     mistakes("""
@@ -72,7 +74,7 @@ def see_aligned(m, seed):
         yield Seen(f"the source tokens for {text!r}", [pair[1] for pair in pairs])
 
 
-exercise_2 = Part(
+exercise_2 = lessons.SlowPart(
     ("aligned",),
     see_aligned,
     mistakes("""

@@ -28,7 +28,7 @@ def see_loop(m, seed):
         yield Seen(f"passes with max_rows = {max_rows}", len(model.passes), "<=0")
 
 
-exercise_loop = Part(
+exercise_loop = lessons.SlowPart(
     ("serve_all",),
     see_loop,
     mistakes("""

@@ -43,24 +43,6 @@ def test_a_disturbed_machine_shows_saved_times_and_says_so(capsys):
     assert "2.0 times the least" in (said := capsys.readouterr().out) and "a core" in said
 
 
-def test_a_check_says_what_is_missing_and_raises_nothing(capsys, monkeypatch, tmp_path):
-    (tmp_path / "checks").mkdir()
-    (tmp_path / "checks" / "adding.py").write_text(
-        "def exercise_1(add):\n    assert add(1, 2) == 3, 'the sum of 1 and 2'\n"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(lessons, "share", lambda lesson: None)  # it has no notebook
-    for name in [name for name in sys.modules if name.partition(".")[0] == "checks"]:
-        monkeypatch.delitem(sys.modules, name)
-    lessons.check("adding", 1, lambda a, b: a + b)
-    lessons.check("adding", 1, lambda a, b: a - b)
-    exec("def add(a, b):\n    return a + [b]", namespace := {})
-    lessons.check("adding", 1, namespace["add"])
-    solved, unsolved, wrong = capsys.readouterr().out.splitlines()
-    assert (solved, unsolved) == ("solved", "not solved yet: the sum of 1 and 2")
-    assert wrong.startswith("not solved yet: TypeError: ") and "(line 2" in wrong
-
-
 def test_a_function_s_source_fits_a_slide(capsys):
     import gpt2
     from families import llama
