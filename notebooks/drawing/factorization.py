@@ -13,35 +13,12 @@ STYLES = "-", "--", "-.", ":"
 WHITE = {"facecolor": "white", "edgecolor": "none", "pad": 1}
 
 ALT = {  # alternative texts for readers who cannot see the pictures
-    "tree": (
-        "A tree with a fork for each beginning of a text. Each branch has its letter and its "
-        "probability, and each of the eight leaves the product along its path. The thickest path "
-        "leads to baa."
-    ),
-    "range": (
-        "The logarithm of both products against the number of tokens. The licence falls below "
-        "the smallest float32 within a few tokens and below the smallest float64 before token "
-        "100; the story falls slowly."
-    ),
-    "surprise": (
-        "The story, with a darker background for tokens that cost more bits. The darkest are bath, "
-        "laughed and the first letters of crocodile, lend and umbrella. Crocodile is dark only the "
-        "first time."
-    ),
-    "draw": (
-        "A point for each text of four tokens: its share of the samples against the product of its "
-        "factors, both on log axes. The points lie on the diagonal, within a band of two standard "
-        "deviations."
-    ),
-    "clean": (
-        "Left: the student's risk at each position, after the world's texts and after its own. "
-        "Both rise from the first tokens on. Right: the share of texts without a blunder. The "
-        "product of the risks follows it, and a single mean risk does not."
-    ),
-    "marginals": (
-        "Bars for four texts, token by token and all at once. All at once, They were happy loses "
-        "probability, and She were happy, which is almost impossible token by token, gains."
-    ),
+    "tree": "A tree of all texts of three letters, with probabilities. The thickest path is baa.",
+    "range": "The licence leaves float32 and float64 before token 100. The story falls slowly.",
+    "surprise": "The story, darker where tokens cost more: bath, laughed and the first crocodile.",
+    "draw": "Each text's share against its product of factors: the points lie on the diagonal.",
+    "clean": "Left: both risks rise. Right: the product of the risks follows the counted share.",
+    "marginals": "Bars: all at once, They were happy loses and She were happy gains probability.",
 }
 
 

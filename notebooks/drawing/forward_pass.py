@@ -10,44 +10,15 @@ from matplotlib.patches import FancyBboxPatch
 from gpt2 import softmax
 
 ALT = {  # alternative texts for readers who cannot see the pictures
-    "diagram": (
-        "Data flows from ids through embeddings and blocks. Each block adds twice to the line in "
-        "the middle, through attention and through an MLP. A norm, the table wte again and the "
-        "logits follow."
-    ),
-    "three": (
-        "Two planes of arrows. On the left the query of token 2 is near the key of token 2, and at "
-        "right angles to the other keys. On the right are three values and their weighted mean."
-    ),
-    "scores": (
-        "Three squares of queries and keys for one head: the scores of all pairs, the same without "
-        "later keys (a lower triangle), and the weights. A few weights in each row are large."
-    ),
-    "all-heads": (
-        "The attention weights of all 35 heads, five rows of seven squares. Most show a "
-        "diagonal or vertical lines. Two have a thick frame and a name: before, and names."
-    ),
-    "two-heads": (
-        "Two heads, with the tokens on both axes. On the left, each query puts its weight on a few "
-        "tokens just before it. On the right, the last query puts its weight on the two Max."
-    ),
-    "without": (
-        "A table of blocks and heads with the probability of Max without each head. It stays above "
-        "0.7 with two exceptions: it is 0.33 without head 6 of block 3, and almost 0 without the "
-        "head called before, in block 0."
-    ),
-    "lens": (
-        "The best next token at each depth, for the last eleven positions. At depth 0 each token "
-        "repeats itself. In the last column, the name Max appears only after the last block."
-    ),
-    "parts": (
-        "Bars show what the embedding and each block's attention and MLP add to the logit of Max. "
-        "The attention of the last two blocks adds most by far."
-    ),
-    "travel": (
-        "How far the stream moves at each depth and position. With the mask, nothing moves to the "
-        "left of the changed token. Without it, everything moves after the first block."
-    ),
+    "diagram": "Ids, embeddings, blocks that each add attention and an MLP, a norm, wte, logits.",
+    "three": "Left: query 2 is nearest to key 2. Right: three values and their weighted mean.",
+    "scores": "Queries and keys of one head: all scores, the lower triangle, and the weights.",
+    "all-heads": "35 heads: most have a diagonal or vertical lines. Two are framed and have names.",
+    "two-heads": "Left: queries look just before themselves. Right: the last looks at the two Max.",
+    "without": "P(Max) without a head: 0.33 for head 6 of block 3, 0 for before, else above 0.7.",
+    "lens": "The best next token at each depth. The last column has Max only after all blocks.",
+    "parts": "Bars: the attention of the last two blocks adds most by far to the logit of Max.",
+    "travel": "With the mask, nothing moves left of the changed token. Without it, all move.",
 }
 
 

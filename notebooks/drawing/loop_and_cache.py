@@ -15,18 +15,9 @@ FIRST = {"facecolor": lessons.BLUE, "hatch": "", "edgecolor": "white"}
 AGAIN = {"facecolor": lessons.ORANGE, "hatch": "///", "edgecolor": "white"}
 
 ALT = {  # alternative texts for readers who cannot see the pictures
-    "triangle": (
-        "Two grids with a row for each pass and a column for each token. Without a cache, every "
-        "pass computes all tokens so far: a triangle. With one, each token is computed once."
-    ),
-    "growing": (
-        "Four matrices of keys, for 7, 8, 9 and 10 tokens. Each has the rows of the one before it, "
-        "in the same colours, and a new row at the bottom, which is framed."
-    ),
-    "times": (
-        "The time of the next pass against the length of the text. It rises all the way in the "
-        "naive loop, and stays low and nearly flat in the cached loop."
-    ),
+    "triangle": "Tokens of each pass: a triangle without a cache; with one, each token only once.",
+    "growing": "Keys for 7 to 10 tokens: each matrix has one more row at the bottom, in a frame.",
+    "times": "The time of a pass against the length: naive rises, and cached stays nearly flat.",
 }
 
 

@@ -7,37 +7,13 @@ import numpy as np
 N_SHOWN = 400  # the bars of less probable tokens would be too narrow to see
 
 ALT = {  # alternative texts for readers who cannot see the pictures
-    "positions": (
-        "Left: at both positions, the probability falls over seven powers of ten. Right: at a, "
-        "ten tokens have nine tenths of the mass. At b, fifty tokens have six tenths, and nine "
-        "tenths take hundreds."
-    ),
-    "temperature": (
-        "Left: a low temperature raises the best tokens and lowers the tail, and a high one does "
-        "the reverse. The order stays. Right: the entropy rises with the temperature at both "
-        "positions. Below about a third, position a has the higher entropy."
-    ),
-    "filters": (
-        "Probability against rank at both positions; the kept tokens are dark. Top-k cuts at the "
-        "same rank in both. At b, top-p cuts far later than at a, min-p a little later."
-    ),
-    "kept": (
-        "Three panels: the number of kept tokens against the entropy of the position. Top-k is a "
-        "flat line at 20. Top-p rises about as fast as two to the power of H, min-p more slowly."
-    ),
-    "draw": (
-        "Six tokens side by side from 0 to 1, as wide as their probabilities; an arrow at u "
-        "points at one of them."
-    ),
-    "curve": (
-        "Eight samplers by likelihood (right is more likely) and diversity. All but one lie near "
-        "one falling curve, from t = 1 at the upper left to t = 0.4 at the right; greedy lies far "
-        "below its end."
-    ),
-    "repetition": (
-        "Three dot plots. Greedy has many lines beside the diagonal: passages that occur again. "
-        "With either cure, hardly anything but the diagonal is left."
-    ),
+    "positions": "Both have long tails. Ninety percent are ten tokens at a, hundreds at b.",
+    "temperature": "A low temperature raises the best. Entropies rise, and cross at a third.",
+    "filters": "Kept tokens are dark. At b, top-p cuts far later than at a, and min-p a little.",
+    "kept": "Kept tokens against entropy: top-k stays at 20, top-p rises fast, min-p slowly.",
+    "draw": "Six tokens from 0 to 1, as wide as their probabilities. An arrow at u points at one.",
+    "curve": "Samplers lie near one falling curve of diversity; greedy lies far below its end.",
+    "repetition": "Greedy has many lines beside the diagonal. With a cure, hardly any are left.",
 }
 
 

@@ -7,35 +7,13 @@ import numpy as np
 from decoding.beam import beam_search
 
 ALT = {  # alternative texts for readers who cannot see the pictures
-    "tree": (
-        "Two trees of five steps. Both keep the optimum's first letter, b, and drop its first two, "
-        "bd: the upper tree at the fourth place, the lower one at the fifth."
-    ),
-    "widths": (
-        "Left: the share of models whose optimum is found rises with the width, to all 40. "
-        "Right: the measured time grows more slowly than the width."
-    ),
-    "real-tree": (
-        "The tree of width 3 on a real text. After six steps, all three beams begin with the same "
-        "two words, big box."
-    ),
-    "typical": (
-        "Left: most texts have a log P far below the best. Middle: the probability lies in "
-        "between, around minus the entropy. Right: in a window of 0.3 nats a token, it falls near "
-        "the best text and rises near minus the entropy."
-    ),
-    "drawn": (
-        "A histogram of the log P of 64 drawn texts. Greedy and beam search are to the right of "
-        "all of them."
-    ),
-    "tokens": (
-        "The probability of each token in three texts. In the text of beam search, it stays near "
-        "1. In the drawn text and the unseen story, it goes up and down by many powers of ten."
-    ),
-    "penalty": (
-        "The score of one text against its length. With alpha 0 it only falls, with 0.5 it falls "
-        "more slowly, and with 1 it levels off and can rise."
-    ),
+    "tree": "Two trees keep b but drop bd, the optimum's beginning: at place four, and at five.",
+    "widths": "Left: a larger width finds the optimum in all 40. Right: time grows more slowly.",
+    "real-tree": "After six steps of width 3, all beams begin with the same two words, big box.",
+    "typical": "Most texts are far below the best. The probability lies around minus the entropy.",
+    "drawn": "The log P of 64 drawn texts: greedy and beam search are to the right of all of them.",
+    "tokens": "P of each token: near 1 in beam search, up and down in the drawn and unseen texts.",
+    "penalty": "Score by length: it falls for alpha 0, more slowly for 0.5, and may rise for 1.",
 }
 
 

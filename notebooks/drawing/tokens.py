@@ -6,14 +6,8 @@ import matplotlib.pyplot as plt
 TINTS = "#cfe6f5", "#fbe3b5", "#c9ecdf", "#f3d7e6"
 
 ALT = {  # alternative texts for readers who cannot see the pictures
-    "tokens": (
-        "A text in boxes, one for each token, with its id below. A frequent word and its space are "
-        "one box. The strawberry emoji is four boxes of one byte, and a rare word is several boxes."
-    ),
-    "lengths": (
-        "Bytes per token against the number of merges. They rise to about four for the stories, "
-        "and stay below two for the licence and the German text."
-    ),
+    "tokens": "A text in boxes: one for a frequent word, some for a rare one, four for an emoji.",
+    "lengths": "Bytes per token rise to four for stories, and stay below two for the other texts.",
 }
 
 
