@@ -6,10 +6,7 @@ import lessons
 import matplotlib.pyplot as plt
 import numpy as np
 
-ENDINGS = (
-    "Bars for three endings. One of them has hardly any probability in the model, and the largest "
-    "share with the filter."
-)
+ENDINGS = "Bars: one ending is improbable in the model, and most probable with the filter."
 
 
 def two_ways(beginning, choices, condition, mask):
@@ -58,7 +55,5 @@ def curves(sizes, found, greedy):
     axis.minorticks_off()
     axis.set_ylim(0, 1)
     axis.legend(frameon=False, ncols=2, loc="lower right")
-    text = "; ".join(
-        f"{name} {shares[0]:.2f} to {shares[-1]:.2f}" for name, shares in found.items()
-    )
+    text = "; ".join(f"{name} {y[0]:.2f} to {y[-1]:.2f}" for name, y in found.items())
     return f"The share of right answers from 1 to {sizes[-1]} draws: {text}; greedy {greedy:.2f}."

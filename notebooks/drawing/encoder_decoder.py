@@ -54,10 +54,7 @@ def three_kinds(encoder, decoder, cross, read, written):
         axis.set_title(title)
     axes[0].set_ylabel("the token that looks")
     figure.colorbar(image, ax=axes, label="weight, mean of the heads", shrink=0.6)
-    return (
-        "Three matrices of attention weights; a row is a token that looks. The encoder's and the "
-        "cross-attention's are full, and the decoder's is a lower triangle."
-    )
+    return "Attention weights: two full matrices, and the decoder's, which is a lower triangle."
 
 
 def strongest(weights, queries, keys):
@@ -94,7 +91,4 @@ def sources(bits, english, german):
     axis.set(title="A translation under each source", ylabel="source", xlabel="translation")
     plt.colorbar(image, label="bits per token")
     own, other = np.diag(bits), bits[~np.eye(len(bits), dtype=bool)]
-    return (
-        f"Bits per token of translations under sources: {own.min():.1f} to {own.max():.1f} on the "
-        f"diagonal, {other.min():.1f} to {other.max():.1f} elsewhere."
-    )
+    return f"Bits per token: at most {own.max():.1f} for a pair, else at least {other.min():.1f}."

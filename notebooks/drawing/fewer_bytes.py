@@ -29,9 +29,8 @@ def grids(w):
     right.set_yticks([0, 1], [f"scale of\n{name}" for name in scales])
     left_over = [len(np.unique(np.round(group / scale))) for scale in scales.values()]
     return (
-        f"Left: the largest number of each row, from {largest.min():.2f} to {largest.max():.2f}. "
-        f"Right: 32 weights on a grid of 4 bits. With the scale of the matrix, {left_over[0]} "
-        f"different values are left, and with a scale of their own, {left_over[1]}."
+        f"Left: the largest number of each row. Right: of 32 weights, {left_over[0]} different values "
+        f"are left with the scale of the matrix, and {left_over[1]} with a scale of their own."
     )
 
 

@@ -40,7 +40,4 @@ def sizes(bits, low, high):
     axis.set(ylim=(0, 1.6), xlabel="parameters (logarithmic)", ylabel="bits")
     axis.legend(loc="lower left")
     values = ", ".join(f"{y} with {x} million parameters" for x, y in bits.items())
-    return (
-        f"Bits per byte of the four sizes of GPT-2 on enwik8: {values}. A hatched band from {low} "
-        f"to {high} bits per letter is marked as measured on a different text."
-    )
+    return f"GPT-2 on enwik8, bits per byte: {values}. A band for people: {low} to {high}."

@@ -45,8 +45,7 @@ def by_heart(learnt, held_out):
     least = min(held_out, key=held_out.get)
     return (
         f"The loss on the stories that are learnt falls to {min(learnt.values()):.2f}. On held-out "
-        f"stories it is least, {held_out[least]:.2f}, at step {least}; then it rises to "
-        f"{[*held_out.values()][-1]:.2f}."
+        f"stories it is least, {held_out[least]:.2f}, at step {least}; then it rises."
     )
 
 
@@ -62,7 +61,4 @@ def knob(values, losses, at, slope):
     axis.plot(*at, "o", color=lessons.BLACK, label="now")
     axis.set(title="One weight, all others fixed", xlabel="the weight", ylabel="loss")
     axis.legend(frameon=False)
-    return (
-        f"The loss as a curve over the value of one weight. At the value {at[0]:.2f} a straight "
-        f"line touches the curve. Its slope is the gradient, {slope:+.3f}."
-    )
+    return f"The loss by the value of one weight. At {at[0]:.2f}, the slope is {slope:+.3f}."

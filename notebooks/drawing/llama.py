@@ -24,11 +24,7 @@ def clock(frequencies, pairs=(0, 2)):
     for axis, pair, n in zip(axes, pairs, turns):
         hands = {str(p): (p * frequencies[pair], colors[p], "-") for p in range(3)}
         dial(axis, hands, f"pair {pair}: once around in {n:.0f} tokens")
-    return (
-        "Two dials, each with a hand at the positions 0, 1 and 2. The hand of pair "
-        f"{pairs[0]} turns around in {turns[0]:.0f} tokens, that of pair {pairs[1]} in "
-        f"{turns[1]:.0f}."
-    )
+    return f"Two dials, whose hands turn around in {turns[0]:.0f} and in {turns[1]:.0f} tokens."
 
 
 def one_query(distance, curves, hands):
@@ -51,9 +47,8 @@ def one_query(distance, curves, hands):
     axis.legend()
     gap = np.ptp([*curves.values()], axis=0).max()
     return (
-        f"Left: a query and a key two tokens before it, at two places: the angles between them are "
-        f"{angles[0]:.0f} and {angles[1]:.0f} degrees. Right: the score against the distance, for "
-        f"queries at {' and '.join(map(str, curves))}: the curves differ by at most {gap:.1g}."
+        f"Left: from key to query, {angles[0]:.0f} and {angles[1]:.0f} degrees at two places. Right: "
+        f"the score by the distance. The curves of both places differ by at most {gap:.1g}."
     )
 
 
@@ -70,10 +65,7 @@ def sharing(n_head, counts):
         axis.axis("off")
     for y, name in (1, "q"), (0, "k, v"):
         axes[0].text(-1.2, y, name, **lessons.CENTERED)
-    return (
-        f"{n_head} heads of queries, and below them their heads of keys and values: "
-        f"{', '.join(map(str, counts))} of them."
-    )
+    return f"{n_head} heads of queries over {', '.join(map(str, counts))} heads of keys and values."
 
 
 def against(bits):
@@ -86,10 +78,7 @@ def against(bits):
     axis.set(aspect="equal", xlim=limits, ylim=limits)
     axis.legend()
     below = (bits[:, 1] < bits[:, 0]).sum()
-    return (
-        f"A point for each of {len(bits)} stories, bits per byte by stories and by stories-llama: "
-        f"{below} points lie below the diagonal, {len(bits) - below} on or above it."
-    )
+    return f"{below} of {len(bits)} stories lie below the diagonal: they cost stories-llama less."
 
 
 def along(runs, afresh, lengths, n_trained):
@@ -112,10 +101,7 @@ def along(runs, afresh, lengths, n_trained):
     axis.set(xlabel="position", ylabel="bits more, mean of a story")
     axis.legend(loc="upper left", bbox_to_anchor=(0, 0.9))
     text = "; ".join(f"{name} {more:+.2f}" for name, more in ends.items())
-    return (
-        "How many more bits a token costs along the text than if each story is read afresh. In the "
-        f"last story: {text}."
-    )
+    return f"More bits a token than in its story alone. In the last story: {text}."
 
 
 def costs(labels, bits, name):
@@ -124,7 +110,4 @@ def costs(labels, bits, name):
     axis.barh(labels, bits)
     axis.invert_yaxis()
     axis.set(xlabel="bits", title=f"{name}: {bits.sum():.0f} bits")
-    return (
-        f"A bar for each token of your text, {bits.sum():.0f} bits in all. The token that costs "
-        f"most is {labels[int(bits.argmax())]}."
-    )
+    return f"Bars of {bits.sum():.0f} bits in all. The longest is {labels[int(bits.argmax())]}."

@@ -103,10 +103,7 @@ def film(model, prompt, ids, tokens):
     times = [900] * (len(frames) - 1) + [3000]
     options = {"save_all": True, "append_images": frames, "default_image": True}
     still.save(file, format="PNG", duration=times, loop=0, **options)
-    alt = (
-        "A film of both loops' keys. In each pass, the naive loop computes all rows again, and the "
-        "cached loop computes only the last one. The numbers are the same."
-    )
+    alt = "A film of keys. In each pass, naive computes all rows again, and cached only the last."
     display(Image(file.getvalue(), alt=alt, width=still.width * 100 // 110))
 
 

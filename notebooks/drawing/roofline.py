@@ -30,11 +30,7 @@ def limits(sizes, prefill, batch, reading, computing):
         axis.minorticks_off()
         axis.legend(frameon=False, loc="upper left")
     most = [max(m / t for m, t in times.items()) for times in (prefill, batch)]
-    return (
-        "Left: the time of a pass against its number of tokens, with the two least times. Reading "
-        "is flat and computing rises. Right: "
-        f"tokens per second, up to {most[0]:.0f} in a prefill and {most[1]:.0f} in a batch."
-    )
+    return f"Tokens per second: up to {most[0]:.0f} in a prefill, and {most[1]:.0f} in a batch."
 
 
 def roof(found, bandwidth, peak):
@@ -61,10 +57,7 @@ def roof(found, bandwidth, peak):
     for name, points in found.items():
         most = max(rate for _, rate in points.values()) / 1e9
         ends.append(f"{name}: from {min(points)} to {max(points)}, up to {most:.0f} GFLOP/s")
-    return (
-        "Each panel has a roofline, a slope that ends in a flat roof, with points along and below "
-        f"it. {'; '.join(ends)}; the flat roof is at {peak / 1e9:.0f}."
-    )
+    return f"A slope, a flat roof at {peak / 1e9:.0f}, and points. {'; '.join(ends)}."
 
 
 def roof_of(model, ids, bandwidth, peak):
@@ -92,7 +85,4 @@ def roof_of(model, ids, bandwidth, peak):
             points[n] = work / read, work / lessons.fastest({0: action})[0]
     roof(found, bandwidth, peak)
     prefill, cached = (points[longest][1] / 1e9 for points in found.values())
-    return (
-        f"The roofline with your text: a prompt of {longest} tokens runs at {prefill:.0f} GFLOP/s, "
-        f"a cached step at {cached:.1f}."
-    )
+    return f"A prompt of {longest} runs at {prefill:.0f} GFLOP/s, a cached step at {cached:.1f}."

@@ -43,14 +43,8 @@ def seats(panels, n_rows=4):
         axis.set(xlim=(0, longest), ylim=(n_rows - 0.5, -0.5))
         axis.set_yticks(range(n_rows), range(1, n_rows + 1))
     axes[-1, 0].set_xlabel("pass (hatched: the request's prompt; grey: an empty place)")
-    texts = "; ".join(
-        f"{title}: {len(passes)} passes for {len(made)} requests"
-        for title, (passes, made) in panels.items()
-    )
-    return (
-        f"{n_rows} rows, a column for each pass and a box in a request's colour for each token. "
-        f"{texts}."
-    )
+    texts = "; ".join(f"{title}: {len(passes)} passes" for title, (passes, _) in panels.items())
+    return f"A line for each of {n_rows} rows, and a column for each pass. {texts}."
 
 
 def gaps(found):
@@ -64,13 +58,8 @@ def gaps(found):
         axis.bar(np.arange(15, len(seconds)), 1e3 * seconds[15:], 0.9, color=color)
         axis.set(title=f"chunks of {chunk}", xlabel="token of the running one")
     axes[0].set_ylabel("gap before it (ms)")
-    text = "; ".join(
-        f"{chunk}: {1e3 * max(seconds[15:]):.0f} ms" for chunk, seconds in found.items()
-    )
-    return (
-        "The gaps between the tokens of a running request, a panel for each size of chunk. The "
-        f"longest gap, by the size: {text}."
-    )
+    text = "; ".join(f"{size}: {1e3 * max(times[15:]):.0f} ms" for size, times in found.items())
+    return f"Gaps between the tokens of a running request. The longest, by the chunks: {text}."
 
 
 def wavefront(n_chunks, n_layers):
@@ -89,7 +78,4 @@ def wavefront(n_chunks, n_layers):
     axis.spines[:].set_visible(False)
     axis.tick_params(length=0)
     axis.set_title("Red arrows: a layer's keys and values, for the next chunk")
-    return (
-        f"{n_chunks} chunks, each in a line of its own, and time to the right. Each chunk runs "
-        f"through {n_layers} layers, one layer behind the chunk before it: a wavefront."
-    )
+    return f"{n_chunks} chunks run through {n_layers} layers, each one layer behind the last."

@@ -35,11 +35,7 @@ def rounds(tokenizer, found, first=0, gamma=4):
     axis.tick_params(length=0)
     axis.set_title("✓ accepted (blue), × rejected (grey), the model's own token (yellow)", pad=12)
     n_accepted = sum(common_prefix(*pair) for pair in found)
-    return (
-        f"{len(found)} rounds, a row for each. Accepted drafts are blue with a check mark, "
-        "rejected ones are grey with a cross, and the model's own token is yellow, at the right. "
-        f"{n_accepted} of {sum(len(drafts) for drafts, _ in found)} drafts are accepted."
-    )
+    return f"{len(found)} rounds: {n_accepted} of {sum(len(d) for d, _ in found)} drafts accepted."
 
 
 def one_round(tokenizer, text, drafts, best, n_accepted):
@@ -82,12 +78,7 @@ def one_round(tokenizer, text, drafts, best, n_accepted):
     axis.spines[:].set_visible(False)
     axis.tick_params(length=0)
     axis.set_title("Blue: accepted; grey: rejected and cut; yellow: the model's own token")
-    return (
-        f"A round with the text's {n} tokens. The cache holds {n - 1} of them. The model reads the "
-        f"last token and {len(drafts)} drafts; each row of logits judges the next draft. "
-        f"{n_accepted} drafts are accepted, so the cache is cut to {n + n_accepted} tokens, and "
-        f"the text has {n + n_accepted + 1}."
-    )
+    return f"{n_accepted} drafts are accepted, so {n + n_accepted} tokens stay in the cache."
 
 
 def timeline(large, small, alone, found, n_rounds=4):
@@ -117,11 +108,7 @@ def timeline(large, small, alone, found, n_rounds=4):
     axis.set(xlabel="time (ms)", ylim=(-0.5, 2.7))
     made = f"{n_rounds} rounds make {sum(tokens[1 : n_rounds + 1])} tokens"
     axis.set_title(f"{made}; in this time the plain loop makes {len(plain)}")
-    return (
-        "Time runs to the right. With drafts, each round has a few short passes of the small model "
-        f"and one of the large model. {made}; in the same time the large model alone makes "
-        f"{len(plain)}."
-    )
+    return f"{made}; in the same time the large model alone makes {len(plain)}."
 
 
 def account(names, p, q):
@@ -138,10 +125,7 @@ def account(names, p, q):
         axis.bar(names, accepted, color=lessons.BLUE, label="accepted: min(p, q)")
         axis.set_xticks(range(len(names)), names, rotation=60, ha="right")
         axis.legend(frameon=False)
-    return (
-        "Two bar charts over the same tokens. On the left, the part of q over p is rejected. On "
-        "the right, the same accepted part and the residual on top of it make up p."
-    )
+    return "Left: the part of q over p is rejected. Right: accepted part and residual make up p."
 
 
 def histogram(rates):
@@ -153,8 +137,4 @@ def histogram(rates):
     axis.set(xlabel="a", ylabel="positions")
     axis.legend(frameon=False, loc="upper center")
     counts, _ = np.histogram(rates, 20, (0, 1))
-    return (
-        "A histogram of the acceptance rate over the positions of a story. The mean is "
-        f"{rates.mean():.2f}. The bar next to 1 holds {counts[-1]} of {len(rates)} positions, and "
-        f"no other holds more than {counts[:-1].max()}."
-    )
+    return f"Acceptance rates: mean {rates.mean():.2f}, and {counts[-1]} of {len(rates)} next to 1."

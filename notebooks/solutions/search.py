@@ -1,5 +1,4 @@
 # Each solution replaces the cell of its exercise. It uses names that the notebook defines.
-# ruff: noqa: F821
 
 # exercise 1
 def sure_width(n_vocab, n):  # -> a number of beams
