@@ -207,7 +207,6 @@ def see_texts(m, name, n, width, stop_ids=(), seed=2, **more):
         return
     if not all(len(text) == 3 and np.ndim(text[0]) == 1 for text in found):
         return
-    yield Seen(f"the texts in the cache {name}", model.cache.rows, "?")
     yield Seen(f"the texts {name}", [[int(id) for id in ids] for ids, _, _ in found])
     for label, i in ("log P", 1), ("scores", 2):
         scores = np.array([float(text[i]) for text in found], np.float32)
