@@ -212,7 +212,7 @@ def in_loop(sequence, target):
     ):
         yield sequence, f"[*{text}]{part}", f"{says} `for {target} in {text}`"
     lists = sequence.args if "," in target and isinstance(sequence, ast.Call) else [sequence]
-    for one in map(show, lists):
+    for one in map(show, lists) if not text.startswith("range(") else ():
         new = f"[*{one}][:1] * len([*{one}])"
         yield sequence, text.replace(one, new), f"with the first of `{one}` each time"
     if text.startswith("enumerate("):

@@ -352,6 +352,8 @@ of a search that ends with the first finished text
     if not kept: -> if not kept or finished:
 of a search that ends as soon as `width` texts are finished
     if not kept: -> if not kept or len(finished) >= width:
+without the texts that are not finished at step n
+    token in model.stop_ids or step == n - 1: -> token in model.stop_ids:
 with all candidates that end finished, even those beyond the best `width`
     if place < width: -> if True:
 with fewer beams after a text is finished: finished candidates take the place of beams
