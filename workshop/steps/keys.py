@@ -285,7 +285,7 @@ ROWS = (
         ("Rows",),
         see_rows,
         of("Rows.extend Rows.append Rows.cut", WRONG),
-        '"Serving": A row for each reader.',
+        '"Serving": A row for each request.',
         (*COUNTED, *(f"{style}\nCLEARS = True" for style in COUNTED)),
         needs=("Rows.extend", "Rows.append", "Rows.cut"),
     ),
@@ -293,6 +293,6 @@ ROWS = (
         ("prefill",),
         see_prefill,
         of("prefill", WRONG),
-        '"Serving": Static batches: which text has which row.',
+        '"Serving": Static batches: which request has which row.',
     ),
 )
