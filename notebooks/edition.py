@@ -22,11 +22,11 @@ from pathlib import Path
 from urllib.parse import quote
 
 import nbformat
+from pages import BADGES, named, write_site
 
 HERE = Path(__file__).resolve().parent
 BOOTSTRAP = HERE / "bootstrap.py"  # the first cell of code in each lesson
 GITHUB = r"(?:\S*[/@])?(?:www\.)?github\.com[:/]([\w-]+/[\w.-]+?)(?:\.git)?/*"
-BADGES = (HERE / "site/badges.md").read_text(encoding="utf-8").strip()
 LINK = re.compile(r"(?<=\]\()(?!https?:|#)(?=(\w+\.ipynb)?[^)\s]*\))")  # where a link begins
 FOLDED = "<details><summary>{}</summary>\n\n{}\n\n</details>\n\n"
 ANSWER = re.compile(r"(.*?)(^(?:#|\*\*Predict|\*\*Question).*|\Z)", re.DOTALL | re.MULTILINE)
@@ -167,11 +167,16 @@ def write_titles(name):
         nbformat.write(notebook, HERE / f"{lesson}.ipynb")
 
 
-def named(text, name):
-    """Return a text with the repository's name instead of OWNER/NAME and of a variable."""
-    text = text.replace("OWNER.github.io/NAME", name.replace("/", ".github.io/"))
-    text = text.replace('os.environ.get("TOKENWISE_REPOSITORY")', f'"https://github.com/{name}"')
-    return text.replace("OWNER/NAME", name)
+def lesson(name):
+    """Return a lesson's cells for the site. Answers to predictions are folded. Links end it."""
+    title, _, *others = read(name).cells
+    for cell, answers in with_answers(others):
+        if answers and cell.cell_type == "markdown":
+            cell.source = folded(cell.source, "The answer")
+        elif answers:
+            cell.metadata.setdefault("tags", []).append("answer")
+    [neighbours] = re.findall(r"^\[.+\.ipynb\)$", title.source, re.MULTILINE)
+    return [title, *others, nbformat.v4.new_markdown_cell(neighbours)]
 
 
 def main():
@@ -190,9 +195,7 @@ def main():
         return write_titles(name)
     folder.mkdir(parents=True, exist_ok=True)
     if args.site:
-        from pages import write_site  # only the site needs the packages that pages.py imports
-
-        return write_site(folder, name)
+        return write_site(folder, name, lesson)
     if name and not folder.is_relative_to(HERE.parent):
         parser.error(f"{folder} is not in the repository")
     write_class(folder, name)

@@ -11,7 +11,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-from edition import BADGES, folded, named, read, with_answers
 from latex2mathml.converter import convert
 from nbconvert import HTMLExporter
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
@@ -19,13 +18,15 @@ from nbformat.v4 import new_markdown_cell, new_notebook
 
 PROJECT = Path(__file__).resolve().parent.parent
 SITE = PROJECT / "notebooks/site"  # the template, the style and the texts
+BADGES = (SITE / "badges.md").read_text(encoding="utf-8").strip()
 STYLES = [str(SITE), str(PROJECT / "page/browser")]
 EXPORTER = HTMLExporter(template_file="page.html.j2", extra_template_paths=STYLES)
 CLONE = "git clone --depth 1 https://github.com/OWNER/NAME tokenwise && cd tokenwise"
 
 
-def write_site(folder, name):
-    """Write the site into a folder. name: OWNER/NAME on GitHub, or None."""
+def write_site(folder, name, lesson):
+    """Write the site into a folder. name: OWNER/NAME on GitHub, or None. lesson: a function that
+    returns the cells of the lesson with this file name."""
     top, *ready = [(SITE / file).read_text("utf-8") for file in ("top.html", "ready.txt")]
     for command, says in re.findall("(.+)\n(.+)", *ready):  # a command writes a page
         _, script, *words = shlex.split(command)
@@ -40,16 +41,15 @@ def write_site(folder, name):
         renderer = Renderer(path)
         target = folder / f"{path.relative_to(PROJECT)}.html"
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(page(path, renderer, name), "utf-8")
+        cells = lesson(path.stem) if path.suffix == ".ipynb" else [new_markdown_cell(text_of(path))]
+        target.write_text(page(path, cells, renderer, name), "utf-8")
         done.add(path)
         todo |= renderer.found - done
     print(f"{len(done)} pages of files in {folder}")
 
 
-def cells_of(path):
-    """Return the cells of a lesson without its setup, or any other file as one cell of text."""
-    if path.suffix == ".ipynb":
-        return lesson(path.stem)
+def text_of(path):
+    """Return a file as Markdown. The text of a folder is a list of its files."""
     text = f"# {path.relative_to(PROJECT)}\n\n"
     if path.is_dir():
         files = [file.name for file in path.iterdir() if file.suffix in (".py", ".md", ".txt")]
@@ -60,24 +60,19 @@ def cells_of(path):
             text = text.replace("```sh\n", f"```sh\n{CLONE}\n", 1)
     else:
         text += f"``````{'python' * (path.suffix == '.py')}\n{path.read_text('utf-8')}\n``````"
-    return [new_markdown_cell(text)]
+    return text
 
 
-def lesson(name):
-    """Return a lesson's cells. The answers to predictions are folded, and links end the lesson."""
-    title, _, *others = read(name).cells
-    for cell, answers in with_answers(others):
-        if answers and cell.cell_type == "markdown":
-            cell.source = folded(cell.source, "The answer")
-        elif answers:
-            cell.metadata.setdefault("tags", []).append("answer")
-    [neighbours] = re.findall(r"^\[.+\.ipynb\)$", title.source, re.MULTILINE)
-    return [title, *others, new_markdown_cell(neighbours)]
+def named(text, name):
+    """Return a text with the repository's name instead of OWNER/NAME and of a variable."""
+    text = text.replace("OWNER.github.io/NAME", name.replace("/", ".github.io/"))
+    text = text.replace('os.environ.get("TOKENWISE_REPOSITORY")', f'"https://github.com/{name}"')
+    return text.replace("OWNER/NAME", name)
 
 
-def page(path, renderer, name):
+def page(path, cells, renderer, name):
     """Return the page of a file. The renderer collects its links and its headings."""
-    cells, inside = cells_of(path), path.relative_to(PROJECT)
+    inside = path.relative_to(PROJECT)
     if path.suffix == ".ipynb" and name:
         cells[0].source += "\n\n" + named(BADGES.replace("PATH", inside.as_posix()), name)
     for cell in cells if path.suffix == ".md" or not path.exists() else ():
@@ -96,14 +91,14 @@ class Renderer(IPythonRenderer):
     """
 
     def __init__(self, path):
-        super().__init__(escape=False, embed_images=True, path=str(path.parent))
+        super().__init__(escape=False, path=str(path.parent))
         self.folder, self.found, self.headings = path.parent, set(), []
 
     def link(self, text, url, title=None):  # no link to a repository without an address
         return "" if "OWNER" in url else super().link(text, self.moved(url), title)
 
     def image(self, text, url, title=None):  # no image from elsewhere: its text instead
-        return text if "://" in url else super().image(text, url, title)
+        return text if "://" in url else super().image(text, self._src_to_base64(url), title)
 
     def moved(self, url):
         """Return a link to the page of the file that `url` leads to."""

@@ -6,6 +6,7 @@ The same judge accepts the repair, and then says how the mistake is called.
 """
 
 import ast
+import contextlib
 import re
 import sys
 from pathlib import Path
@@ -23,6 +24,7 @@ HELPERS = dict.fromkeys(("check", "keep"), "samplers.py") | {
 }
 PATCHED = re.compile(
     r"\bif (True|False)\b|\bpass$|\b0 \*|[+*] 0\b|\b_ = |in \[0\]|^ *(if|for|while) .*: \w|.{101}"
+    r"|\[\*|\)\[|\(\(|\b_\b|; |\bsorted|\(COUNTED|= \([\w.]+\)$"
 )
 HEAD = """# hunt {step} {seed}: this file has one mistake. A result that it changes:
 #   {symptom}
@@ -62,15 +64,17 @@ def choose(step: str | None, seed: int) -> tuple[str, Mistake, tuple[Seen, Seen]
     step = step or list(steps)[seed % len(steps)]
     if step not in steps:
         sys.exit(f"the step {step} has no known mistakes: choose a different step")
-    known = [(part, m) for part in steps[step] for m in part.mistakes if not looks_patched(m)]
-    order = np.random.default_rng(0).permutation(len(known))
+    parts, rng = steps[step], np.random.default_rng(seed)
+    made = [(part, m) for part in parts for m in part.mistakes if not looks_patched(m)]
+    slipped = [(part, m) for part in parts for m in part.slips() if not looks_patched(m)]
     while True:
-        part, wrong = known[order[seed % len(known)]]
-        tape = Tape(part, build(part.source, wrong))
-        differ = difference(tape, right_tape(part), is_right)
-        if differ and all(differ) and not any(isinstance(a.value, Raised) for a in tape):
-            return step, wrong, differ
-        seed += 1
+        pool = made if made and rng.random() < 0.5 else slipped
+        part, wrong = pool[rng.integers(len(pool))]
+        with contextlib.suppress(SyntaxError):
+            tape = Tape(part, build(part.source, wrong))
+            differ = difference(tape, right_tape(part), is_right)
+            if differ and all(differ) and not any(isinstance(a.value, Raised) for a in tape):
+                return step, wrong, differ
 
 
 def looks_patched(wrong: Mistake) -> bool:
@@ -91,7 +95,8 @@ def definition(text: str, name: str) -> str:
     """Return the text of a function or class, without the code for other styles."""
     node = next(n for n in ast.parse(text).body if getattr(n, "name", None) == name)
     segment = str(ast.get_source_segment(text, node))
-    return ast.unparse(OneStyle().visit(node)) if has_style(segment) else segment
+    text = ast.unparse(OneStyle().visit(node)) if has_style(segment) else segment
+    return text.replace("  # ours", "")
 
 
 def has_style(text: str) -> bool:

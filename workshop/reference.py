@@ -422,6 +422,7 @@ class DraftModel:
 
     def learn(self, ids, drafts, logits, tokens):
         """Do nothing. Other drafters use it to learn from the large model's logits and tokens."""
+        pass  # ours
 
 
 def speculative(model, sequence, drafter, gamma=4):

@@ -8,11 +8,8 @@ from workshop.compare import Seen
 from workshop.engine import Part
 from workshop.mistakes import mistakes, of
 
-SHAPES = (5, 224, 3329), (12, 768, 50257)
 KNOWN = mistakes("""
 [notebooks/counting.ipynb pass_flops]
-of the multiplications alone: each product has as many additions
-    => return (b * (matrices + attention) + 2 * d * n_vocab) / 2
 with one of attention's two products
     4 * d * n_new -> 2 * d * n_new
 with the new keys alone: a query meets all keys
@@ -45,40 +42,30 @@ with a full window from the first token on: the first tokens see fewer tokens
 """)
 
 
-def see(function, *cases):
-    """Return an observer of a function that returns a number. cases: its arguments."""
+def part(names, axes, *cases):
+    """Return the Part of functions that return numbers; cases: the arguments of each function."""
 
     def observe(m, seed):
-        for case in cases:
-            found = getattr(m, function)(*case)
-            label = f"{function}({', '.join(map(str, case))})"
-            yield Seen(label, found if found is None else np.array(found, float), "")
+        for name in names:
+            for case in cases:
+                found = getattr(m, name)(*case)
+                label = f"{name}({', '.join(map(str, case))})"
+                yield Seen(label, found if found is None else np.array(found, float), axes)
 
-    return observe
-
-
-def see_passes(m, seed):
-    for sizes in (3, 4), (1, 1), (5, 1):
-        for name in "naive_passes", "cached_passes":
-            yield Seen(f"{name}{sizes}", getattr(m, name)(*sizes))
+    return Part(names, observe, of(" ".join(names), KNOWN))
 
 
 def see_chunked(m, seed):
-    model, ids = lessons.tiny_model(11, seed=3), np.array([3, 1, 4, 1, 5, 9, 2, 6, 5, 3])
-    for size in 4, 1, 10, 99:
+    model, ids = lessons.tiny_model(11, seed=3), np.array([3, 1, 4, 1, 5, 9])
+    for size in 3, 4, 99:
         logits, flops, _ = counted(model, m.chunked, model, ids, size)
         yield Seen(f"the last logits, in chunks of {size}", logits, "n_vocab")
         yield Seen(f"FLOPs in chunks of {size}", flops, "<=0")
 
 
-def part(observe, *names):
-    return Part(names, observe, of(" ".join(names), KNOWN))
-
-
-cases = [(shape, *sizes) for shape in SHAPES for sizes in ((1, 1), (5, 9), (1, 500))]
-exercise_pass_flops = part(see("pass_flops", *cases), "pass_flops")
-exercise_passes = part(see_passes, "naive_passes", "cached_passes")
-exercise_1 = part(see("wasted", ([10, 40, 25],), ([9, 9],), ([1, 300],)), "wasted")
-exercise_2 = part(see_chunked, "chunked")
-windows = (SHAPES[0], 300, 64), (SHAPES[1], 500, 1), ((2, 8, 5), 9, 4), (SHAPES[0], 10, 99)
-exercise_3 = part(see("window_saves", *windows), "window_saves")
+A, B = (5, 224, 3329), (12, 768, 50257)  # shapes
+exercise_pass_flops = part(("pass_flops",), "", (A, 1, 1), (A, 5, 9), (B, 5, 5), (B, 1, 500))
+exercise_passes = part(("naive_passes", "cached_passes"), "pass, number", (3, 4), (1, 1), (5, 1))
+exercise_1 = part(("wasted",), "", ([10, 40, 25],), ([9, 9],), ([1, 300],))
+exercise_2 = Part(("chunked",), see_chunked, of("chunked", KNOWN))
+exercise_3 = part(("window_saves",), "", (A, 300, 64), (B, 500, 1), ((2, 8, 5), 9, 4), (A, 10, 99))

@@ -1,7 +1,5 @@
 """Checks: the factors of a text and of a table, bits per byte, Bayes' rule, two temperatures."""
 
-import itertools
-
 import lessons
 import numpy as np
 
@@ -42,24 +40,18 @@ with sharpened_tokens like sharpened_texts: divide each factor by its own sum
 """)
 
 
-def part(function, axes, *cases, change=np.array):
-    """Return a function's Part. cases: (label, arguments); change: a function of the results."""
+def part(names, axes, *cases, change=np.array):
+    """Return the Part of some functions. cases: (label, arguments); change: what is compared."""
 
     def observe(m, seed):
-        for label, *given in cases:
-            given = [x.copy() if isinstance(x, np.ndarray) else x for x in given]
-            found = getattr(m, function)(*given)
-            yield Seen(label, found if found is None else change(np.asarray(found, float)), axes)
+        for name in names:
+            for label, *given in cases:
+                given = [x.copy() if hasattr(x, "copy") else x for x in given]
+                found = getattr(m, name)(*given)
+                found = found if found is None else change(np.asarray(found, float))
+                yield Seen(f"{name} {label}", found, axes)
 
-    return Part((function,), observe, of(function, KNOWN))
-
-
-def see_log_factors(m, seed):
-    for ids in [3, 1, 4, 1, 5], [2, 7, 7, 0, 9, 6, 10]:
-        model = lessons.Watched(MODEL)
-        found = m.log_factors(model, ids)
-        yield Seen(f"log P in {ids}", found if found is None else np.asarray(found, float), "token")
-        yield Seen("how many passes the model makes", len(model.passes), "<=0")
+    return Part(names, observe, of(" ".join(names), KNOWN))
 
 
 def see_factors_of(m, seed):
@@ -70,16 +62,11 @@ def see_factors_of(m, seed):
         yield Seen(f"the factor of x{i + 1}", np.asarray(factor, float), axes)
 
 
-exercise_log_factors = Part(("log_factors",), see_log_factors, of("log_factors", KNOWN))
-exercise_factors_of = Part(("factors_of",), see_factors_of, of("factors_of", KNOWN))
-exercise_1 = part("bits_per_byte", "", *((t, 9.5, 7, t) for t in ("a frog.", "süße Äpfel")))
-exercise_2 = part("first_given_second", "x1", *((f"P(x1 | x2 = {i})", JOINT, i) for i in (3, 0)))
-PAIR = [
-    part(name, "x1, x2, x3, x4", (f"log of {name}(joint, 0.5)", JOINT, 0.5), change=np.log)
-    for name in ("sharpened_texts", "sharpened_tokens")
-]
-exercise_3 = Part(
-    ("sharpened_texts", "sharpened_tokens"),
-    lambda m, seed: itertools.chain(*(part.observe(m, seed) for part in PAIR)),
-    of("sharpened_texts sharpened_tokens", KNOWN),
+exercise_log_factors = part(
+    ("log_factors",), "token", *((f"of {ids}", MODEL, ids) for ids in ([3, 1, 4, 1], [2, 7, 7]))
 )
+exercise_factors_of = Part(("factors_of",), see_factors_of, of("factors_of", KNOWN))
+exercise_1 = part(("bits_per_byte",), "", *((t, 9.5, 7, t) for t in ("a frog.", "süße Äpfel")))
+exercise_2 = part(("first_given_second",), "x1", ("3", JOINT, 3), ("0", JOINT, 0))
+PAIR = "sharpened_texts", "sharpened_tokens"
+exercise_3 = part(PAIR, "x1, x2, x3, x4", ("t = 0.5, log of", JOINT, 0.5), change=np.log)

@@ -16,6 +16,8 @@ with the worst candidates: sort downwards
     -scores -> scores
 of the best candidate of each beam: all candidates of all beams compete
     => tokens = scores.argmax(1); return np.arange(len(totals)), tokens, scores.max(1)
+divided by the width: a row has n_vocab candidates
+    log_p.shape[1] -> width
 with the log P of the last token: return that of the whole text
     scores[parents, tokens] -> log_p[parents, tokens]
 [notebooks/search.ipynb sure_width]
@@ -31,9 +33,10 @@ of the first complete text that is made: return the first that is taken from the
 
 
 def see_beam_step(m, seed):
-    for n_beams, n_vocab, width in (4, 3, 12), (3, 5, 3), (1, 6, 2), (2, 7, 4):
+    for n_beams, n_vocab, width in (3, 6, 4), (2, 5, 3), (1, 7, 2), (4, 3, 9):
         rng = np.random.default_rng(n_vocab)
-        totals, log_p = rng.normal(-5, 1, n_beams), log_softmax(rng.normal(size=(n_beams, n_vocab)))
+        totals = -5 - np.arange(n_beams)
+        log_p = log_softmax(rng.normal(size=(n_beams, n_vocab)))
         given = f"for {n_beams} beams, n_vocab = {n_vocab} and width = {width}"
         for name, found in zip(("parents", "tokens", "log P"), m.beam_step(totals, log_p, width)):
             yield Seen(f"{name} {given}", np.asarray(found), "candidate")
@@ -57,6 +60,8 @@ def see_best_first(m, seed):
 
         def next_log_probs(ids, seed=seed, asked=asked):
             asked.append(tuple(map(int, ids)))
+            if len(asked) > 156:
+                raise RuntimeError("157 beginnings are continued, but there are only 156")
             return world(seed)[asked[-1]]
 
         ids, continued = m.best_first(next_log_probs, n)

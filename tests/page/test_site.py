@@ -68,6 +68,8 @@ def seen(browser):
     sent = [x["params"]["request"]["url"] for x in events if x["method"].endswith("WillBeSent")]
     assert all(url.startswith(("file:", "data:", "about:")) for url in sent)
     assert browser.js("return document.documentElement.scrollWidth <= innerWidth")
+    folds = "[...document.querySelectorAll('main > details')]"  # each has more than its summary
+    assert browser.js(f"return {folds}.every((fold) => fold.children.length > 1)")
 
 
 def test_every_page_fits_a_phone(site, browser):
@@ -85,7 +87,8 @@ def test_a_visitor_changes_the_story_and_clicks_through_the_lessons(site, browse
     browser.driver.get((folder / "index.html").as_uri())
     browser.js("document.querySelector('iframe').scrollIntoView()")
     browser.driver.switch_to.frame(0)
-    browser.wait("return globalThis.live?.panel.current")
+    browser.wait("return document.documentElement.dataset.ready")
+    browser.wait("return globalThis.live?.panel?.current")
     browser.all("#live .token")[9].click()
     browser.wait("return document.querySelector('.bars button')")
     browser.all("#live .bars button")[2].click()

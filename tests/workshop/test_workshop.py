@@ -115,6 +115,12 @@ def test_no_accident_is_a_mistake(read):
                 assert not difference(mine, Tape(part, build(part.source), seed), is_right)
 
 
+@pytest.mark.parametrize("part", [part for _, part in PARTS], ids=IDS)
+def test_slips_are_found_in_every_function(part):
+    assert next(part.slips(), None) or not part.mistakes
+    assert all(slip.code for slip in part.slips())
+
+
 def test_chance_knows_a_fair_die():
     def die(seed, sides=6):
         state, rolls = seed, []
@@ -322,10 +328,11 @@ def test_a_hunt_shows_an_argument_that_a_filter_changes_instead_of_its_right_res
 
 def test_no_hunt_has_code_that_gives_its_mistake_away():
     for step in STEPS[:-1]:
-        chosen = [hunt.choose(step.name, seed)[1:] for seed in range(3)]
+        chosen = [hunt.choose(step.name, seed)[1:] for seed in range(4)]
         assert len({wrong for wrong, _ in chosen}) > 1, "each seed chooses the same mistake"
         for wrong, (a, b) in chosen:
             assert "; " not in wrong.code and not hunt.looks_patched(wrong)
+            assert "COUNTED" not in wrong.code or "COUNTED" not in hunt.code(wrong)
             mine, _, right = tell(a, b).rpartition(": ")[2].partition(" instead of ")
             assert mine != right
 
