@@ -71,7 +71,7 @@ def see_rows(m, seed):
         "0.01 s + 0.002 s a row": lambda rows: 0.01 + 0.002 * rows,
         "0.01 s a row": lambda rows: 0.01 * rows,
     }
-    for (name, step), rate, most in itertools.product(steps.items(), (4.9, 5.1, 12), (1, 3, 32)):
+    for (name, step), rate, most in itertools.product(steps.items(), (4.9, 5, 5.1, 12), (1, 3, 32)):
         case = f"{rate} requests a second, passes of {name}, most = {most}"
         yield Seen(case, m.rows_needed(rate, 20, step, most))
 
