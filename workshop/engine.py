@@ -292,7 +292,7 @@ def judge(
         if share > SURE:
             where = mistake.function if mistake.function in part.names else part.names[0]
             return mistake.says, f"{where}: {these} {mistake.says}{more}. ({says})"
-        says += f" But {these} {mistake.says}{more}."
+        says += f" Some of the wrong results are those {mistake.says}."
     return "slow" if told.startswith("slow: ") else None, says
 
 
