@@ -45,8 +45,9 @@ def slips(source: str, function: str) -> Iterator[Mistake]:
     """Yield all slips in a function, such as "Cache.append" of "workshop/reference.py"."""
     top = find_node(source, function)
     if isinstance(top, ast.ClassDef):
-        for name in [method.name for method in top.body if isinstance(method, ast.FunctionDef)]:
-            yield from slips(source, f"{function}.{name}")
+        for method in top.body:
+            if isinstance(method, ast.FunctionDef) and len(method.body) > 1:  # or only a docstring
+                yield from slips(source, f"{function}.{method.name}")
         return
     begin, end = body(source, function)
     text, starts = read(source), line_starts(source)
@@ -211,7 +212,7 @@ def in_loop(sequence, target):
     ):
         yield sequence, f"[*{text}]{part}", f"{says} `for {target} in {text}`"
     lists = sequence.args if "," in target and isinstance(sequence, ast.Call) else [sequence]
-    for one in map(show, lists):
+    for one in map(show, lists) if not text.startswith("range(") else ():
         new = f"[*{one}][:1] * len([*{one}])"
         yield sequence, text.replace(one, new), f"with the first of `{one}` each time"
     if text.startswith("enumerate("):

@@ -29,7 +29,7 @@ def grids(w):
     right.set_yticks([0, 1], [f"scale of\n{name}" for name in scales])
     left_over = [len(np.unique(np.round(group / scale))) for scale in scales.values()]
     return (
-        f"Left: the largest number of each row. Right: of 32 weights, {left_over[0]} different values "
+        f"Left: the largest number of each row. Right: of 32 weights, {left_over[0]} values "
         f"are left with the scale of the matrix, and {left_over[1]} with a scale of their own."
     )
 

@@ -47,8 +47,8 @@ def one_query(distance, curves, hands):
     axis.legend()
     gap = np.ptp([*curves.values()], axis=0).max()
     return (
-        f"Left: from key to query, {angles[0]:.0f} and {angles[1]:.0f} degrees at two places. Right: "
-        f"the score by the distance. The curves of both places differ by at most {gap:.1g}."
+        f"Left: from key to query, {angles[0]:.0f} and {angles[1]:.0f} degrees at two places. "
+        f"Right: the score by the distance. The curves of both places differ by at most {gap:.1g}."
     )
 
 

@@ -184,6 +184,10 @@ with the length changed before the ValueError
 with keys and values that are not stored for later passes
     kept = self.kv[layer] -> kept = [one.copy() for one in self.kv[layer]]
     self.kv[layer] = both -> pass
+with only the last new token stored
+    slots[..., start:stop, :] = new -> slots[..., stop - 1, :] = new[..., -1, :]
+    [old, new] -> [old, new[..., -1:, :]]
+    [k, v] -> [k[..., -1:, :], v[..., -1:, :]]
 with the keys stored as the values, too
     (k, v) -> (k, k)
     [k, v] -> [k, k]

@@ -207,7 +207,6 @@ def see_texts(m, name, n, width, stop_ids=(), seed=2, **more):
         return
     if not all(len(text) == 3 and np.ndim(text[0]) == 1 for text in found):
         return
-    yield Seen(f"the texts in the cache {name}", model.cache.rows, "?")
     yield Seen(f"the texts {name}", [[int(id) for id in ids] for ids, _, _ in found])
     for label, i in ("log P", 1), ("scores", 2):
         scores = np.array([float(text[i]) for text in found], np.float32)
@@ -353,6 +352,8 @@ of a search that ends with the first finished text
     if not kept: -> if not kept or finished:
 of a search that ends as soon as `width` texts are finished
     if not kept: -> if not kept or len(finished) >= width:
+without the texts that are not finished at step n
+    token in model.stop_ids or step == n - 1: -> token in model.stop_ids:
 with all candidates that end finished, even those beyond the best `width`
     if place < width: -> if True:
 with fewer beams after a text is finished: finished candidates take the place of beams

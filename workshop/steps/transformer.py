@@ -149,6 +149,10 @@ WRONG = mistakes(r"""
 [gpt2.py softmax]
 of a softmax that changes its argument, because it subtracts the maximum in place
     e = np.exp(x - x.max(-1, keepdims=True)) -> x -= x.max(-1, keepdims=True); e = np.exp(x)
+with the maximum of the whole array: every e^x of a low row is 0
+    x.max(-1, keepdims=True) -> x.max()
+of the logarithm of the softmax
+    => return np.log(e / e.sum(-1, keepdims=True))
 [gpt2.py layer_norm]
 with the mean subtracted in the variance, but not from x itself
     return x / -> return (x + whole) /
