@@ -185,16 +185,16 @@ class Tape:
         try:
             with self.limited(self.path), np.errstate(all="ignore"):
                 seen = next(self.results, None)
-                if seen and callable(seen.value):
-                    seen = seen._replace(value=seen.value())
+                if seen:  # a result may be a function that computes it, and a list may change later
+                    value = seen.value() if callable(seen.value) else seen.value
+                    seen = seen._replace(value=copy.copy(value))
         except (Exception, SystemExit, KeyboardInterrupt) as error:
             if isinstance(error, KeyboardInterrupt) and not self.raised(error).line:
                 raise  # the user pressed Ctrl-C
             seen = seen and seen._replace(value=error)
         if seen:
-            failed = isinstance(seen.value, BaseException)
-            value = self.raised(seen.value) if failed else copy.copy(seen.value)  # lists may change
-            seen = seen._replace(value=value)
+            if isinstance(seen.value, BaseException):
+                seen = seen._replace(value=self.raised(seen.value))
             self.seen.append(seen)
             self.by_label.setdefault(seen.label, seen)
         return seen
@@ -290,8 +290,9 @@ def judge(
         these = "these are the results" if share == 1 else "the first wrong results are those"
         more = "" if share == 1 else ", but not all of them"
         if share > SURE:
-            return mistake.says, f"{part.names[0]}: {these} {mistake.says}{more}. ({says})"
-        says += f" But {these} {mistake.says}{more}."
+            where = mistake.function if mistake.function in part.names else part.names[0]
+            return mistake.says, f"{where}: {these} {mistake.says}{more}. ({says})"
+        says += f" Some of the wrong results are those {mistake.says}."
     return "slow" if told.startswith("slow: ") else None, says
 
 

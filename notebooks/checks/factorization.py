@@ -16,6 +16,8 @@ without the shift: row i is about ids[i + 1]
 without the shift, for all ids: row i is about ids[i + 1]
     ids[:-1] -> ids
     ids[1:] -> ids
+without the shift, but one row for each target: row i is about ids[i + 1]
+    model(ids[:-1]) -> model(ids)[1:]
 of probabilities: return their logarithms
     log_softmax -> softmax
 [notebooks/factorization.ipynb factors_of]

@@ -17,6 +17,8 @@ with masked scores of 0, which still get a weight
     scores + mask -> scores * (mask == 0)
 with the mask as a factor
     softmax(scores + mask) -> softmax(scores) * (mask == 0)
+without the scale: divide the scores by sqrt(d_head)
+    / math.sqrt(q.shape[-1]) ->
 [notebooks/forward_pass.ipynb n_parameters]
 without the biases
      + 1) -> )

@@ -12,6 +12,8 @@ WRONG = mistakes("""
 [notebooks/history.ipynb probability]
 with the same weight for a long and a short context: u is the number of different bytes
     (seen[byte] + unlike * p) / (n + unlike) -> (seen[byte] / n + p) / 2
+with the whole context for k = 0, where [-k:] begins at 0
+    context[len(context) - k :] -> context[-k:]
 [notebooks/history.ipynb code_length]
 with each symbol rounded up to whole bits: round once, at the end
     -np.log2(probabilities).sum() -> np.ceil(-np.log2(probabilities)).sum()

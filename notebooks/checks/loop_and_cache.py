@@ -103,9 +103,8 @@ def see_endings(m, seed):
     watched = lessons.Watched(lessons.tiny_model(11, seed=3))
     found = m.log_p_endings(watched, [3, 1, 4], [[1, 5, 9], [2, 6], [8], [1, 5]])
     yield Seen("log P of four endings", found if found is None else np.array(found), "ending")
-    yield Seen(
-        "how many tokens the model reads", sum(np.size(ids) for _, ids in watched.passes), "<=0"
-    )
+    n_read = sum(np.size(ids) for _, ids in watched.passes)
+    yield Seen("how many tokens the model reads", n_read, "<=4")  # or the last token of an ending
 
 
 exercise_loop = Part(("continue_greedily",), see_loop, of("continue_greedily", KNOWN))
