@@ -15,7 +15,7 @@ import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
-from encoder import BYTE_TO_CHAR, PATTERN, Tokenizer, bytes_to_unicode, gpt2_words, learn
+from encoder import BYTE_TO_CHAR, PATTERN, Tokenizer, gpt2_words, learn
 from loading.errors import UserError
 from loading.tokenizer import read_gpt2_tokenizer
 
@@ -75,13 +75,6 @@ def test_ids_equal_gpt2_s_with_the_official_files(gpt2_files):
 
 
 # --- words, merges and the cache of words ---------------------------------------------------------
-
-
-def test_bytes_to_unicode_is_a_printable_bijection():
-    table = bytes_to_unicode()
-    assert list(table) == list(range(256)) and len(set(table.values())) == 256
-    assert all(char.isprintable() and not char.isspace() for char in table.values())
-    assert [table[byte] for byte in (0, ord("\n"), ord(" "), ord("a"), 173)] == list("ĀĊĠaŃ")
 
 
 @pytest.mark.parametrize(

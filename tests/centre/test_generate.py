@@ -1,9 +1,8 @@
 """Tests of generate.py. A sequence ends at the right token, `naive` and `cached` generate the same
-text, wrong arguments are refused, and sampled texts follow the chain rule."""
+text, and wrong arguments are refused."""
 
 import copy
 import itertools
-from collections import Counter
 
 import numpy as np
 import pytest
@@ -12,7 +11,7 @@ from hypothesis import strategies as st
 
 from generate import Sequence, advance, cached, generate, naive
 from samplers import Sampler, greedy, no_repeat_ngram, temperature, top_k
-from tests.support.tiny import Watched, chain_rule, close, opposite, p_value, tiny_gpt2
+from tests.support.tiny import Watched, close, opposite, tiny_gpt2
 
 LOOPS = [naive, cached]
 either_loop = pytest.mark.parametrize("loop", LOOPS)
@@ -264,27 +263,3 @@ class Reader:
 def test_generate_runs_the_model_that_has_read_the_prompt():
     expected = list(generate(opposite(MODEL), [2], 6))
     assert list(generate(Reader(), [5, 5, 5], 6)) == expected
-
-
-# --- the chain rule -------------------------------------------------------------------------------
-
-TINY = tiny_gpt2(n_vocab=3, n_ctx=8, n_embd=4, seed=32, stop_ids=[2])
-PROMPT, N_NEW = [0, 1], 3
-SAMPLER = Sampler(no_repeat_ngram(3), temperature(1.5))
-
-
-@pytest.mark.slow
-@either_loop
-def test_texts_occur_as_often_as_the_product_of_their_conditionals(loop):
-    """The statistical test accepts these products and rejects two kinds of wrong products."""
-    probabilities = chain_rule(TINY, PROMPT, N_NEW, SAMPLER)
-    assert len(probabilities) == 13  # 2 of the 15 texts repeat a 3-gram
-    counts = Counter(
-        tuple(run(loop, PROMPT, N_NEW, SAMPLER, [7, row], TINY)) for row in range(2000)
-    )
-    assert p_value(counts, probabilities) > 1e-3
-    colder = Sampler(no_repeat_ngram(3), temperature(1.1))
-    assert p_value(counts, chain_rule(TINY, PROMPT, N_NEW, colder)) < 1e-6
-    first = SAMPLER(TINY(PROMPT)[-1], PROMPT)  # as if each token depended only on PROMPT
-    independent = {ids: float(np.prod(first[list(ids)])) for ids in probabilities}
-    assert p_value(counts, independent) < 1e-6

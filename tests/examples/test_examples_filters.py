@@ -71,19 +71,6 @@ def test_xtc_is_the_mixture_of_both_cases():
     assert p_value(counts, dict(enumerate(p))) < 1e-3
 
 
-@pytest.mark.parametrize(
-    "p, chance, expected",
-    [
-        ([0.6, 0.3, 0.1], 0, [0.6, 0.3, 0.1]),
-        ([0.6, 0.3, 0.1], 1, [0, 0.75, 0.25]),
-        ([0.85, 0.05, 0.1], 1, [0.85, 0.05, 0.1]),  # a single choice is left alone
-    ],
-)
-def test_xtc_with_a_coin_that_is_certain(p, chance, expected):
-    logits = np.log(np.array(p, np.float32))
-    np.testing.assert_allclose(softmax(shelf.xtc(0.2, chance)(logits, [])), expected, rtol=1e-5)
-
-
 # --- the watermark --------------------------------------------------------------------------------
 
 

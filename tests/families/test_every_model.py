@@ -225,14 +225,6 @@ def test_every_step_is_float32(model):
             assert cache is None or cache.kv.dtype == np.float32
 
 
-def test_the_trace_finds_a_float64_inside():
-    model = copy.copy(checkpoint("llama/gemma3"))
-    model.params, model.embed_scale = traced(model.params), np.float64(3)
-    Traced.seen.clear()
-    model([1, 2])
-    assert np.dtype(np.float64) in Traced.seen
-
-
 def test_arguments_are_not_changed(model):
     before = copy.deepcopy(arrays(model.params))
     batch = text_of(model, 6).reshape(2, 3)

@@ -1,47 +1,9 @@
 """Rotary positions and windows of families/llama.py. For its logits, see test_every_model.py."""
 
-import json
-
 import numpy as np
 
 import gpt2
 from families.llama import rotary_frequencies, rotate, window_mask
-from loading.llama import FAMILIES
-from tests.support.tiny import FIXTURES, checkpoint, checkpoints
-
-MODELS = {name.removeprefix("llama/"): checkpoint(name) for name in checkpoints("llama")}
-
-
-def test_there_is_a_fixture_of_every_family_and_of_every_kind_of_block():
-    paths = [FIXTURES / "llama" / name / "config.json" for name in MODELS]
-    assert {json.loads(path.read_text())["model_type"] for path in paths} == FAMILIES.keys()
-    models = MODELS.values()
-    assert len({tuple(sorted(names(model.params["blocks"][0]))) for model in models}) == 7
-    assert {model.n_head // model.n_kv_head for model in models} == {1, 2, 4}
-    assert {"lm_head" in model.params for model in models} == {True, False}
-
-
-def names(params, path=""):  # -> the name of every array in a block
-    if not isinstance(params, dict):
-        return [path]
-    return [name for key, part in params.items() for name in names(part, f"{path}.{key}")]
-
-
-def test_two_windows_of_8_reach_15_tokens():
-    """Each layer reaches 7 tokens back, so two layers reach 14 tokens back. The token itself is
-    number 15."""
-    ids, model = np.random.default_rng(0).integers(64, size=40), MODELS["mistral"]
-    other = ids.copy()
-    other[3] = (ids[3] + 1) % 64
-    changed = np.abs(model(ids) - model(other)).max(axis=-1) > 0
-    assert np.flatnonzero(changed).tolist() == list(range(3, 18))
-
-
-def test_each_layer_has_its_window():
-    windows = {name: model.windows for name, model in MODELS.items()}
-    assert windows["gemma3"] == [8, 8, 8, 8, 8, None, 8]
-    assert windows["gemma2"] == [8, None] and windows["qwen2-window"] == [None, 8]
-    assert windows["mistral"] == [8, 8] and windows["qwen2"] == [None, None]
 
 
 def test_a_rotation_turns_pairs_and_keeps_lengths():

@@ -231,13 +231,6 @@ def test_a_wrong_source_is_refused():
     model.read([5] * 40)
 
 
-def test_sources_get_their_family_s_special_tokens():
-    for name, first, last in (("t5", [], [1]), ("bart", [0], [2])):
-        tokenizer, _ = LOADED[name]
-        plain = tokenizer.plain_ids("the cat")
-        assert tokenizer.encode("the cat") == [*first, *plain, *last]
-
-
 def test_mbart_and_mbart_50_put_languages_at_different_places():
     en, ro, de = 44, 60, 43
     tokenizer, one = utils.load(FOLDERS / "mbart")
@@ -251,22 +244,3 @@ def test_mbart_and_mbart_50_put_languages_at_different_places():
     set_languages(tokenizer, fifty, "de_DE", "en_XX")
     assert (tokenizer.encode(""), fifty.start_ids) == ([de, 2], [2])
     assert fifty.generation_config[FORCED[0]] == en
-
-
-def test_generation_config_is_the_checkpoint_s():
-    config = MODELS["bart-forced"].generation_config
-    assert (config["num_beams"], config["length_penalty"]) == (4, 2.0)
-    assert (config["max_length"], config["min_length"]) == (15, 6)  # both count the start id
-    plain = MODELS["bart"].generation_config
-    # config.json forces id 2, but generation_config.json takes precedence and forces no id.
-    assert FORCED[1] not in plain
-    assert MODELS["bart"].stop_ids == (2,) and MODELS["t5"].stop_ids == (1,)
-
-
-def test_a_model_that_has_read_continues_the_ids_of_its_answer():
-    source = EXPECTED["t5"]["sources"][0]
-    model, start = begin(MODELS["t5"], source)
-    assert start == model.start_ids == MODELS["t5"].start_ids
-    assert begin(model, [0, 5]) == (model, [0, 5])
-    whole = list(generate(MODELS["t5"], source, 6))
-    assert list(generate(model, [*start, *whole[:2]], 4)) == whole[2:]

@@ -46,12 +46,6 @@ def test_the_first_command_prints_what_the_readme_shows(capsys):
     assert capsys.readouterr().out.startswith(shown)
 
 
-def test_the_python_example_runs(capsys):
-    [example] = re.findall(r"```python\n(.*?)```", README, re.S)
-    exec(example, {})
-    assert "' time'" in capsys.readouterr().out
-
-
 def test_the_breakpoints_stop_with_the_shapes_of_the_table():
     rows = re.findall(r"^\| `b (\S+)` \| `(p .+?)` \| `(.+?)` \| `(.+?)` \|", README, re.M)
     assert len(rows) == 5
