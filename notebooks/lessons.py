@@ -27,8 +27,11 @@ from IPython.display import Image, display
 PROJECT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(PROJECT))
 
+from workshop import engine  # noqa: E402
 from workshop.engine import Part, is_empty, judge  # noqa: E402
 from workshop.mistakes import NAMES, TEXTS  # noqa: E402
+
+engine.most_seconds = 8.0
 
 # Okabe and Ito chose these colours so that colour-blind readers can distinguish them.
 BLUE, ORANGE, GREEN, RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"

@@ -81,7 +81,8 @@ def plain(value):  # arrays, tuples and NumPy numbers -> lists and Python number
 
 def same_shape(a, b):
     arrays = isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and a.shape == b.shape
-    return arrays and (a.dtype == bool) == (b.dtype == bool)
+    numbers = arrays and all(x.dtype.kind in "biuf" for x in (a, b))
+    return numbers and (a.dtype == bool) == (b.dtype == bool)
 
 
 def close(a, b):  # -> an array of bools: which numbers are equal up to float32 rounding

@@ -14,6 +14,7 @@ import importlib.util
 import itertools
 import re
 import sys
+import time
 import traceback
 import types
 from collections.abc import Callable, Iterator
@@ -28,6 +29,7 @@ from workshop.slips import slips
 
 NAMED = 0.5  # a known mistake must explain this share of the wrong results to be mentioned
 SURE = 0.9  # a known mistake must explain this share of the wrong results to be the name
+most_seconds = np.inf  # a lesson does not wait longer for a name
 MOST_RESULTS = 30_000  # the search for a name ends after so many results of known mistakes
 LIKELY = 1e-3  # two samples that differ more than this by chance are not due to one mistake
 MOST_WRONG = 15  # only so many wrong results count
@@ -308,7 +310,7 @@ def named(part: Part, mine: Tape, right: Tape) -> tuple[Mistake, float] | None:
         for slip in part.slips()
         if style == part.styles[0] or re.search("[A-Z]{5}", slip.code)
     )
-    best, most, n_results = None, (0.0, 0.0), 0
+    best, most, n_results, end = None, (0.0, 0.0), 0, time.monotonic() + most_seconds
     for mistake, style, least in itertools.chain(known, made):
         try:
             other = Tape(part, build(part.source, mistake, style))
@@ -318,7 +320,7 @@ def named(part: Part, mine: Tape, right: Tape) -> tuple[Mistake, float] | None:
         if fits > most:
             best, most = mistake, fits
         n_results += sum(RANDOM if seen.kind == "~" else 1 for seen in other.seen)
-        if most[0] == 1 and most[1] > 0.01 or n_results > MOST_RESULTS:
+        if most[0] == 1 and most[1] > 0.01 or n_results > MOST_RESULTS or time.monotonic() > end:
             break
     return (best, most[0]) if best else None
 

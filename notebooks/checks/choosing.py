@@ -53,8 +53,13 @@ def shared(one, other):  # the share of letters in both
     return len({*one} & {*other}) / len({*one} | {*other})
 
 
+def begins(one, other):  # not the same both ways
+    return other.startswith(one)
+
+
 def see_most_alike(m, seed):
     for likeness, texts in (
+        (begins, ["abc", "ab", "a"]),
         (equal, ["b", "a", "a"]),
         (shared, ["cd", "bcd", "abcd", "abc", "x"]),
         (shared, ["ab", "ab", "xyz", "xyz", "wxyz"]),

@@ -40,6 +40,8 @@ def see_quantise(m, seed):
         yield Seen(f"the scales {case}", scales, "group, one")
         yield Seen(f"the whole numbers {case}", q, "group, number")
         yield Seen(f"their type {case}", str(np.asarray(q).dtype))
+    with np.errstate(all="raise"):  # so that 0 / 0 is an error
+        yield Seen("the whole numbers for zeros", m.quantise(0 * w, 8, 32)[0], "group, number")
 
 
 def see_restored(m, seed):

@@ -13,6 +13,8 @@ with weights over the queries: the weights of each query must sum to 1
     softmax(scores + mask) -> softmax((scores + mask).swapaxes(-1, -2)).swapaxes(-1, -2)
 with a causal mask of its own, not the mask that it is given
     + mask -> + causal_mask(np.arange(k.shape[-2]))[:, -q.shape[-2] :]
+with the mask added after the softmax
+    softmax(scores + mask) -> (softmax(scores) + mask)
 with masked scores of 0, which still get a weight
     scores + mask -> scores * (mask == 0)
 with the mask as a factor
@@ -24,6 +26,10 @@ without the biases
      + 1) -> )
 with the output table counted, too: it is wte again
     n_vocab + n_ctx -> 2 * n_vocab + n_ctx
+with one norm in each block: it has two
+    (2 * norm -> (norm
+with c_attn of one n_embd: it makes queries, keys and values
+    (n_embd + 1) * 3 * -> (n_embd + 1) *
 with the b of each norm left out, or its g
     norm = 2 * -> norm = 1 *
 [notebooks/forward_pass.ipynb written_by_heads]

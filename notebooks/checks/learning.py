@@ -38,6 +38,8 @@ of exp(logits) that overflow: use the softmax of gpt2.py
 with only the last row of a token that occurs more than once: add all of them
     np.add.at(dwte, ids, dx) -> dwte[ids] += dx
 [notebooks/learning.ipynb adam_step]
+with p moved the way in which the loss grows: subtract
+    p - rate -> p + rate
 with means that began at 0: divide them by 1 - 0.9**n and 1 - 0.95**n
     (mean / (1 - 0.9**n)) / (np.sqrt(square / (1 - 0.95**n)) -> mean / (np.sqrt(square)
 with the means returned after the division by 1 - 0.9**n: return them without it

@@ -17,6 +17,8 @@ without the given ids: return them, too
     return ids -> return ids[-n:]
 of an index into all rows: take the best token of the last row
     logits[-1].argmax() -> logits.argmax()
+with n tokens in all: n new ones follow the given ids
+    range(n) -> range(n - len(ids))
 [notebooks/loop_and_cache.ipynb step]
 with position 0 for each token: how many tokens are stored?
     position = keys[0].shape[1] -> position = 0
@@ -63,7 +65,7 @@ with the beginning read for each ending: read it once
 
 
 def see_loop(m, seed):
-    for given, n in (IDS[:4], 2), (IDS[:2], 1):
+    for given, n in (IDS[:4], 2), (IDS[:2], 1), ([3, 1, 4], 3):
         yield Seen(f"{n} more ids after {given}", m.continue_greedily(list(given), n))
 
 

@@ -55,7 +55,7 @@ def see_diversity(m, seed):
     for texts in (
         [[1, 2] * 3],
         [[1, 2, 3, 4], [1, 2, 3, 5, 1, 2, 3]],
-        [[7, 8, 9]] * 4,
+        [[7, 8, 9], [8, 7, 9]],
         [[3] * 4, [2]],
     ):
         yield Seen(f"the diversity of {texts}", round(m.diversity(texts), 4))

@@ -73,6 +73,7 @@ def see_rows(m, seed):
         "0.01 s": lambda rows: 0.01,
         "0.01 s + 0.002 s a row": lambda rows: 0.01 + 0.002 * rows,
         "0.01 s a row": lambda rows: 0.01 * rows,
+        "0.01 s, or 0.1 s for 2 to 4 rows": lambda rows: 0.1 if 1 < rows < 5 else 0.01,
     }
     for (name, step), rate, most in itertools.product(steps.items(), (4.9, 5, 5.1, 12), (1, 3, 32)):
         case = f"{rate} requests a second, passes of {name}, most = {most}"

@@ -112,6 +112,8 @@ without the cut, so that rejected drafts stay in the cache
     drafter.cache.cut(common_prefix(drafter.seen, ids)) -> pass
 with the drafts forgotten, so that accepted drafts run again
     drafter.seen = [*ids, *drafts] -> drafter.seen = list(ids)
+with an empty cache in each call: keep what `drafter.seen` and ids have in common
+    drafter.cache.cut(common_prefix(drafter.seen, ids)) -> drafter.cache.cut(0)
 with drafts that the model does not read: each follows only ids
     text = [*ids, *drafts] -> text = list(ids)
 with the most probable draft instead of a draw from q
@@ -126,7 +128,7 @@ def see_gamma(m, seed):
         "1 + 0.1 gamma": lambda gamma: 1 + 0.1 * gamma,
         "3 from two tokens on": lambda gamma: 3.0 if gamma else 1.0,
     }
-    for a, c in (0.3, 0.0), (0.6, 0.1), (0.8, 0.1), (0.9, 0.0), (0.9, 0.6):
+    for a, c in (0.3, 0.0), (0.6, 0.1), (0.8, 0.1), (0.9, 0.0), (0.9, 0.6), (1.0, 0.1):
         for name, b in costs.items():
             yield Seen(f"with a = {a}, c = {c}, b = {name}", m.best_gamma(a, c, b))
 

@@ -46,7 +46,7 @@ def see_encode(m, seed):
 
 
 def see_decode(m, seed):
-    for text in "Lily saw a big red umbrella.", "Zoë ate 🍓 in 日本.":
+    for text in " Lily saw a big red umbrella. ", "Zoë ate 🍓 in 日本.":
         yield Seen(f"decode of the ids of {text!r}", m.decode(tokenizer.encode(text), SPELLED))
     ids = [*tokenizer.encode("a"), *tokenizer.encode("🍓")[:2]]
     found = m.decode(ids, SPELLED).replace("\ufffd\ufffd", "\ufffd")
