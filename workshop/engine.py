@@ -286,7 +286,7 @@ def judge(
     if told.endswith("is a return missing?"):
         return "no return", told
     if "unexpected keyword argument" in told:
-        return "argument", f"{told} Keep the arguments' names that `new` has written."
+        return "argument", f"{told} Keep the names of the arguments."
     if name and (found := named(part, mine, right)):
         mistake, share = found
         these = "these are the results" if share == 1 else "the first wrong results are those"

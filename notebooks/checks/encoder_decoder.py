@@ -20,7 +20,7 @@ def see_cross(m, seed):
     parts = {name: {"w": numbers(*shape, seed=ord(name))} for name, shape in shapes.items()}
     for n, n_source, n_head in (3, 4, 2), (4, 7, 3):
         x, source = numbers(n, 5), numbers(n_source, 5, seed=1)
-        found = m.cross_attention(x, source, **parts, n_head=n_head)
+        found = m.cross_attention(x, source, *parts.values(), n_head)
         yield Seen(f"{n} vectors, a source of {n_source}, {n_head} heads", found, "n, d_model")
 
 

@@ -15,6 +15,8 @@ with one token too many where a sum equals p: at least p is enough
     (sums, p) -> (sums, p, side="right")
 without the token with which the sum reaches p: it stays
     np.searchsorted(sums, p) + 1 -> max(1, np.searchsorted(sums, p, side="right"))
+without the token with which the sum reaches p, but not where it equals p
+    np.searchsorted(sums, p) + 1 -> np.searchsorted(sums, p)
 with ranks used as ids: order[0] is the id of the most probable token
     order[:size] -> :size
 of the least probable tokens: sort downwards

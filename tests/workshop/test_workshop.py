@@ -147,7 +147,7 @@ SOFTMAX = "return np.moveaxis(e / e.sum(0), 0, -1)"
     [
         ("layers", "mean = wide.mean(", "mean = nobody(", r"line \d+: mean = nobody.*NameError"),
         ("layers", "x, g, b, eps=1e-5):", "x, gain, b, eps=1e-5):\n    g = gain",
-         "Keep the arguments' names"),
+         "Keep the names of the arguments"),
         ("attention", "softmax(scores), v)", "softmax(scores), v[..., :2])", r"2\] instead .*4\]"),
         ("attention", SCALE, "", r'sqrt\(.*See "The forward pass": One block'),
         ("softmax", "e / e.sum(0)", "e / e.sum(0) / 2", "0.5 times"),
