@@ -28,7 +28,7 @@ PROJECT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(PROJECT))
 
 from workshop import engine  # noqa: E402
-from workshop.engine import Part, is_empty, judge  # noqa: E402
+from workshop.engine import is_empty, judge  # noqa: E402
 from workshop.mistakes import NAMES, TEXTS  # noqa: E402
 
 engine.most_seconds = 8.0
@@ -70,13 +70,6 @@ def show(alt, figure=None):
 def replaced(module, **functions):
     """Return a context manager in which these functions replace those of a module."""
     return mock.patch.multiple(module, **functions) if functions else contextlib.nullcontext()
-
-
-class SlowPart(Part):
-    """A part whose functions take long: only its known mistakes are tried, no slips."""
-
-    def slips(self):
-        return iter(())
 
 
 def check(lesson, number, *answers):

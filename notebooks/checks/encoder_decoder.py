@@ -1,7 +1,5 @@
 """Checks: cross-attention, the best of several translations, alignments."""
 
-import lessons
-
 from workshop.compare import Seen
 from workshop.engine import Part
 from workshop.mistakes import mistakes
@@ -54,7 +52,7 @@ def see_best(m, seed):
         yield Seen(f"for {text!r}, of {candidates}", m.best(text, candidates))
 
 
-exercise_1 = lessons.SlowPart(
+exercise_1 = Part(
     ("best",),
     see_best,
     mistakes("""
@@ -74,7 +72,7 @@ def see_aligned(m, seed):
         yield Seen(f"the source tokens for {text!r}", [pair[1] for pair in pairs])
 
 
-exercise_2 = lessons.SlowPart(
+exercise_2 = Part(
     ("aligned",),
     see_aligned,
     mistakes("""

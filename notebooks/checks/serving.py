@@ -28,7 +28,7 @@ def see_loop(m, seed):
         yield Seen(f"passes with max_rows = {max_rows}", len(model.passes), "<=0")
 
 
-exercise_loop = lessons.SlowPart(
+exercise_loop = Part(
     ("serve_all",),
     see_loop,
     mistakes("""

@@ -99,13 +99,6 @@ def from_scores_to_weights(scores, mask, weights, name):
     figure.suptitle(name)
 
 
-def frame(axis, name):
-    """Draw a thick frame around the picture of a head, and the name of the head below it."""
-    axis.spines[:].set_linewidth(3)
-    axis.spines[:].set_edgecolor(lessons.RED)
-    axis.set_xlabel(name, fontsize=11, color=lessons.RED, labelpad=2)
-
-
 def all_heads(patterns, named):
     """Plot the attention weights of all heads, and frame the heads in `named`.
 
@@ -118,7 +111,8 @@ def all_heads(patterns, named):
         axes[place].set(xticks=[], yticks=[])
         axes[place].spines[:].set_visible(True)
         if place in named:
-            frame(axes[place], named[place])
+            axes[place].spines[:].set(linewidth=3, edgecolor=lessons.RED)
+            axes[place].set_xlabel(named[place], fontsize=11, color=lessons.RED, labelpad=2)
     for layer in range(n_layer):
         axes[layer, 0].set_ylabel(f"block {layer}")
     for head in range(n_head):

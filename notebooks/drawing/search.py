@@ -29,30 +29,21 @@ def tree(axis, trace, name, best=()):
     for step, candidates in enumerate(trace, start=1):
         kept = []
         for rank, c in enumerate(candidates):
-            dropped, parent = c.status == "dropped", places[c.parent]
-            draw_candidate(axis, c, step, rank, parent, dropped, name, best)
+            dropped, (x, y) = c.status == "dropped", places[c.parent]
+            color, line = ("0.6", ":") if dropped else (lessons.BLUE, "-")
+            if not dropped:
+                axis.plot([x, step], [y, -rank], color=color, zorder=0)
+            on_the_way = c.ids == tuple(best[:step])
+            look = {"ec": lessons.RED, "lw": 2.5} if on_the_way else {"ec": color, "lw": 1}
+            box = {"boxstyle": "round", "fc": "white", "linestyle": line, **look}
+            label, ink = f"{name(c.ids)} {c.log_probability:.3f}", "0.4" if dropped else "black"
+            axis.text(step, -rank, label, **lessons.CENTERED, fontsize=10, color=ink, bbox=box)
             if c.status == "kept":
                 kept.append((step, -rank))
         places = kept
     axis.set(xlim=(-0.5, len(trace) + 0.5), ylim=(0.7 - max(map(len, trace)), 0.7), yticks=[])
     axis.set(xticks=range(1, len(trace) + 1), xlabel="step (tokens)")
     axis.spines["left"].set_visible(False)
-
-
-def draw_candidate(axis, candidate, step, rank, parent, dropped, name, best):
-    """Draw a candidate as a box at (step, -rank), and a line from its parent if it is kept.
-
-    parent: the (x, y) of the parent's box.
-    """
-    color, line = ("0.6", ":") if dropped else (lessons.BLUE, "-")
-    if not dropped:
-        axis.plot([parent[0], step], [parent[1], -rank], color=color, zorder=0)
-    on_the_way = candidate.ids == tuple(best[:step])
-    frame = {"ec": lessons.RED, "linewidth": 2.5} if on_the_way else {"ec": color, "linewidth": 1}
-    box = {"boxstyle": "round", "fc": "white", "linestyle": line, **frame}
-    label = f"{name(candidate.ids)} {candidate.log_probability:.3f}"
-    ink = "0.4" if dropped else "black"
-    axis.text(step, -rank, label, **lessons.CENTERED, fontsize=10, color=ink, bbox=box)
 
 
 def real_tree(tokenizer, model, text, width=3, n=6):
