@@ -11,7 +11,7 @@ from terminal import cli
 from tests.support.chromium import Browser
 
 PICTURE = Path(__file__).parents[2] / "page" / "pictures" / "code.png"
-CODE = ["Once upon a", *"--top-k 40 --tokens 3".split()]
+CODE = ["Once upon a", *"--seed 1 --top-k 40 --tokens 3".split()]
 
 
 def main() -> None:
