@@ -17,19 +17,25 @@ def drawn(shape, scale, seed):
     return np.random.default_rng([seed, *shape]).normal(0, scale, shape).astype(np.float32)
 
 
+RUNNING: list[int] = []  # the ids of owners, one of whose functions is running
+
+
 @contextlib.contextmanager
 def heard(owner, name, note):
-    """In the `with` block, call note(result, *args, **more) after each call of owner.name. The
-    result is None if the call raises an error."""
+    """In the `with` block, call note(result, *args, **more) after each call of owner.name, but not
+    if another function of the owner calls it. The result is None if the call raises an error."""
     kept = getattr(owner, name)
 
     def call(*args, **more):
-        result = None
+        result, inside = None, id(owner) in RUNNING
+        RUNNING.append(id(owner))
         try:
             result = kept(*args, **more)
             return result
         finally:
-            note(result, *args, **more)
+            RUNNING.pop()
+            if not inside:
+                note(result, *args, **more)
 
     setattr(owner, name, call)
     try:
