@@ -168,6 +168,11 @@ def test_the_verdict_says(read, step, old, new, says):
     assert verdict.state == "wrong" and re.search(says, verdict.says), verdict.says
 
 
+def test_an_append_may_call_its_own_extend(read):
+    old, new = "length in enumerate(self.lengths)", "(length, *_) in enumerate(self.extend(n_new))"
+    assert old in RIGHT and check(read(RIGHT.replace(old, new)), STEP["rows"]).state == "done"
+
+
 def test_of_two_mistakes_the_first_is_mentioned(read):
     text = RIGHT.replace("while sequence.running:", "while sequence.n_left > 0:")
     text = text.replace("probabilities, sequence.rng", "probabilities, np.random.default_rng(0)")
