@@ -180,6 +180,7 @@ def test_of_two_mistakes_the_first_is_mentioned(read):
     assert "while n_left > 0" in verdict.says and "Some of the wrong" in verdict.says
 
 
+@pytest.mark.slow
 def test_keys_says_which_part_is_right(read):
     text = RIGHT.replace("for i in range(k.shape[-2]):", "for i in [0]:")
     said = check(read(text), STEP["keys"])
@@ -331,6 +332,7 @@ def test_a_hunt_shows_an_argument_that_a_filter_changes_instead_of_its_right_res
     assert a.label.startswith("the argument of temperature's filter after")
 
 
+@pytest.mark.slow
 def test_no_hunt_has_code_that_gives_its_mistake_away():
     for step in STEPS[:-1]:
         chosen = [hunt.choose(step.name, seed)[1:] for seed in range(4)]
@@ -342,6 +344,7 @@ def test_no_hunt_has_code_that_gives_its_mistake_away():
             assert mine != right
 
 
+@pytest.mark.slow
 def test_hints_come_one_at_a_time(run):
     assert {name: len(hints) for name, hints in cli.HINTS.items()} == dict.fromkeys(STEP, 3)
     for number in (1, 2, 3):
