@@ -32,6 +32,8 @@ of the longer of two sums: add up the longer time of each chunk
 with whole chunks only: the last chunk may be shorter
     [*range(chunk, n, chunk), n] -> [*range(chunk, n + chunk, chunk)]
 [notebooks/roofline.ipynb most_rows]
+with 4 bytes a number in the time, whatever n_bytes is
+    rows, 1, n, n_bytes) -> rows, 1, n)
 with the time alone: weights and caches must fit the memory
     int((memory / n_bytes - weights) // (n * kv)) -> 99
 """)
@@ -61,6 +63,8 @@ def see_rows(m, seed):
     for memory, seconds in (9000, 1000), (9000, 60), (9000, 20), (2000, 1000), (4000, 32):
         found = m.most_rows(NUMBERS, (100, 200), 5, memory, seconds)
         yield Seen(f"the rows for {memory} bytes and {seconds} seconds", found)
+    found = m.most_rows(NUMBERS, (100, 200), 5, 9000, 20, 2)
+    yield Seen("the rows for n_bytes = 2, 9000 bytes and 20 seconds", found)
 
 
 exercise_least_time = Part(("least_time",), see_least_time, of("least_time", WRONG))
