@@ -43,6 +43,7 @@ def see_best(m, seed):
     for text in TEXTS:
         yield Seen(f"for {text!r}, of {[*TEXTS.values()]}", m.best(text, [*TEXTS.values()]))
     for text, candidates in (
+        ("Where is the station?", ["Bahnhof?", "Wo ist der Bahnhof?"]),
         ("Tom bought a new car yesterday.", ["Tom", "Tom hat gestern ein neues Auto gekauft."]),
         (
             "I'll go to Boston to be with family.",
@@ -57,6 +58,8 @@ exercise_1 = Part(
     see_best,
     mistakes("""
 [notebooks/encoder_decoder.ipynb best]
+without the start: log_probabilities leaves out the first id, so the first token costs nothing
+    [*model.start_ids, *tokenizer.encode(candidate)] -> tokenizer.encode(candidate)
 without </s>: a text may be probable as a beginning, but not as a whole
     encode(candidate)] -> encode(candidate)[:-1]]
 with the mean of log P per token: take the sum
