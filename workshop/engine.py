@@ -12,19 +12,18 @@ import copy
 import functools
 import importlib.util
 import itertools
-import re
 import sys
 import time
 import traceback
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from workshop.compare import RARE, Raised, Seen, is_odd, is_right, is_same, tell, weight
-from workshop.mistakes import REFERENCE, Mistake, build
+from workshop.compare import RARE, Raised, Seen, is_odd, is_right, is_same, plain, tell, weight
+from workshop.mistakes import REFERENCE, TEXTS, Mistake, build, function_of
 from workshop.slips import slips
 
 NAMED = 0.5  # a known mistake must explain this share of the wrong results to be mentioned
@@ -60,8 +59,9 @@ class Part(NamedTuple):
         return self.mistakes[0].source if self.mistakes else REFERENCE
 
     def slips(self) -> Iterator[Mistake]:
-        for source, function in dict.fromkeys((m.source, m.function) for m in self.mistakes):
-            yield from slips(source, function)
+        functions = dict.fromkeys((m.source, m.function) for m in self.mistakes)
+        for confused, function in itertools.product((False, True), functions):
+            yield from slips(*function, confused)
 
 
 class Step(NamedTuple):
@@ -96,7 +96,11 @@ class Reader:
         sys.modules[self.module.__name__] = self.module  # dataclasses and pickle look there
         self.module.__file__ = self.path
         exec(code, vars(self.module))
+        self.key = f"{path} {hash(source)}"
+        TEXTS[self.key] = source.decode("ascii", "replace").replace("\ufffd", "?")
         names = [name for part in parts for name in part.names + part.needs]
+        own = [node.name for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)]
+        self.helpers = [name for name in own if name not in names]
         self.own = {name: find(self.module, name) for name in names}
         self.missing = {n: "" for n in names if self.own[n] is None} | empty  # {function: a note}
         self.wrong: dict[str, str] = {}  # {function: the step that found a mistake in it}
@@ -120,6 +124,35 @@ class Reader:
                 setattr(self.module, owner, find(source, owner))
             value = find(source, name) if source else self.own[name]
             setattr(find(self.module, owner) if owner else self.module, last, value)
+
+    def mended(self, part: Part) -> str | None:
+        """Return what is wrong in a part's functions, if a change in one place mends them all."""
+        right, n_results = right_tape(part), 0
+        ways = itertools.product((False, True), self.places(part))
+        for slip in itertools.chain(*(slips(self.key, name, way, True) for way, name in ways)):
+            owner, _, name = slip.function.rpartition(".")
+            place = find(self.module, owner) if owner else self.module
+            kept = vars(place)[name]
+            try:
+                setattr(place, name, function_of(slip, vars(self.module)))
+                with contextlib.redirect_stdout(None):
+                    tape = Tape(part, self.module)
+                    differ = difference(tape, right, is_right)
+            except SyntaxError:
+                continue
+            finally:
+                setattr(place, name, kept)
+            if not differ:
+                return slip.says
+            n_results += count(tape)
+            if n_results > MOST_RESULTS:
+                break
+        return None
+
+    def places(self, part: Part) -> list[str]:
+        """Name the reader's functions and classes where a part's mistake can be."""
+        mine = [name for name in part.names if self.own[name]]
+        return [*mine, *self.helpers] if mine else []
 
 
 def find(module: Any, name: str) -> Any:
@@ -190,6 +223,7 @@ class Tape:
                 if seen:  # a result may be a function that computes it, and a list may change later
                     value = seen.value() if callable(seen.value) else seen.value
                     seen = seen._replace(value=copy.copy(value))
+                    plain(value)  # an error if a list contains itself
         except (Exception, SystemExit, KeyboardInterrupt) as error:
             if isinstance(error, KeyboardInterrupt) and not self.raised(error).line:
                 raise  # the user pressed Ctrl-C
@@ -216,6 +250,10 @@ class Tape:
             return Raised(text, "", place)
         called = f", in {inside[-1].name}," if own[-1] is not inside[-1] else ""
         return Raised(text, f"line {own[-1].lineno}: {own[-1].line}{called}", place)
+
+
+def count(tape: Tape) -> int:
+    return sum(RANDOM if seen.kind == "~" else 1 for seen in tape.seen)
 
 
 @functools.cache
@@ -251,7 +289,9 @@ def check(reader: Reader, step: Step, name: bool = True, begin: Callable = str) 
             continue
         reader.place(part)
         begin(key := f"{step.name} {i}")
-        found = reader.ended.get(key) or judge(part, reader.module, reader.path, name)
+        found = reader.ended.get(key) or judge(
+            part, reader.module, reader.path, name, functools.partial(reader.mended, part)
+        )
         if found:
             wrong.append((found[0], f"{found[1]} See {part.lesson}"))
             reader.wrong |= dict.fromkeys(part.names, step.name)
@@ -271,11 +311,16 @@ def check(reader: Reader, step: Step, name: bool = True, begin: Callable = str) 
 
 
 def judge(
-    part: Part, module: Any, path: str | None = None, name: bool = True
+    part: Part,
+    module: Any,
+    path: str | None = None,
+    name: bool = True,
+    mended: Callable[[], str | None] = lambda: None,
 ) -> tuple[str | None, str] | None:
     """Return (the mistake's name or None, a message to the reader), or None if all is right.
 
-    path: the module's file. name: whether to look for a known mistake."""
+    path: the module's file. name: whether to name the mistake. mended: what it is, if a slip mends
+    it."""
     mine, right = Tape(part, module, path=path), right_tape(part)
     differ = difference(mine, right, is_right)
     typed = wide(mine, right)
@@ -285,33 +330,37 @@ def judge(
     says = f"{told}. {typed}".strip()
     if told.endswith("is a return missing?"):
         return "no return", told
+    if "after the call" in told:
+        return "changed argument", f"{part.names[0]} changes its argument. ({told})"
     if "unexpected keyword argument" in told:
         return "argument", f"{told} Keep the names of the arguments."
-    if name and (found := named(part, mine, right)):
-        mistake, share = found
+    if not name:
+        return None, says
+    known = ((mistake, style) for mistake in part.mistakes for style in part.styles)
+    found, share = named(part, mine, right, known, NAMED)
+    if share < 1 and (slip := mended()):
+        return slip, f"{part.names[0]}: these are the results {slip}. ({says})"
+    if share <= SURE:
+        made = ((slip, style) for style in part.styles[::3] for slip in part.slips())
+        found, share = max((found, share), named(part, mine, right, made, 1.0), key=lambda x: x[1])
+    if share > SURE:
         these = "these are the results" if share == 1 else "the first wrong results are those"
         more = "" if share == 1 else ", but not all of them"
-        if share > SURE:
-            where = mistake.function if mistake.function in part.names else part.names[0]
-            return mistake.says, f"{where}: {these} {mistake.says}{more}. ({says})"
-        says += f" Some of the wrong results are those {mistake.says}."
+        where = found.function if found.function in part.names else part.names[0]
+        return found.says, f"{where}: {these} {found.says}{more}. ({says})"
+    if found:
+        says += f" Some of the wrong results are those {found.says}."
     return "slow" if told.startswith("slow: ") else None, says
 
 
-def named(part: Part, mine: Tape, right: Tape) -> tuple[Mistake, float] | None:
+def named(
+    part: Part, mine: Tape, right: Tape, known: Iterable, least: float
+) -> tuple[Mistake | None, float]:
     """Return the known mistake that explains the results of `mine` best, and the share of the wrong
-    results that it explains, or None. A slip must explain all of them. Try all styles for mistakes;
-    try two styles for slips where the style matters."""
+    results that it explains, at least `least`. known: mistakes and their styles."""
     odd = [is_odd(a, right.find(a.label)) for a in mine]
-    known = ((mistake, style, NAMED) for mistake in part.mistakes for style in part.styles)
-    made = (
-        (slip, style, 1.0)
-        for style in part.styles[::3]
-        for slip in part.slips()
-        if style == part.styles[0] or re.search("[A-Z]{5}", slip.code)
-    )
     best, most, n_results, end = None, (0.0, 0.0), 0, time.monotonic() + most_seconds
-    for mistake, style, least in itertools.chain(known, made):
+    for mistake, style in known:
         try:
             other = Tape(part, build(part.source, mistake, style))
         except SyntaxError:
@@ -319,10 +368,10 @@ def named(part: Part, mine: Tape, right: Tape) -> tuple[Mistake, float] | None:
         fits = fit(mine, odd, other, right, max(least, most[0]))
         if fits > most:
             best, most = mistake, fits
-        n_results += sum(RANDOM if seen.kind == "~" else 1 for seen in other.seen)
+        n_results += count(other)
         if most[0] == 1 and most[1] > 0.01 or n_results > MOST_RESULTS or time.monotonic() > end:
             break
-    return (best, most[0]) if best else None
+    return best, most[0]
 
 
 def fit(mine: Tape, odd: list, other: Tape, right: Tape, least: float) -> tuple[float, float]:
@@ -339,7 +388,7 @@ def fit(mine: Tape, odd: list, other: Tape, right: Tape, least: float) -> tuple[
             continue
         n += 1
         total += 0.5**n
-        alike = is_same(a, b) if wrong and b else 0.0
+        alike = is_same(a, b) if wrong and b and is_odd(b, c) else 0.0
         if b and alike > LIKELY:
             explained, probable = explained + 0.5**n, min(probable, alike)
             proofs += weight(a, b)

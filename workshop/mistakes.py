@@ -6,7 +6,9 @@ import ast
 import functools
 import itertools
 import re
+import textwrap
 import types
+import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,6 +29,7 @@ STYLE = {
     "JOINS": False,  # whether new keys are joined to the old ones, instead of put into slots
     "CLEARS": False,  # whether `cut` sets the slots that it frees to 0
 }
+DEFINITION = ast.FunctionDef, ast.ClassDef
 TEXTS: dict[str, str] = {}  # {name: the text of a source that is no file}
 PROJECT = vars(gpt2) | vars(generate) | vars(samplers) | vars(speculative)
 NAMES: dict[str, dict] = {REFERENCE: PROJECT | STYLE}  # {name: what that source's functions use}
@@ -88,14 +91,29 @@ def build(source: str, wrong: Mistake | None = None, style: str = "") -> types.M
     such as "JOINS = True"."""
     module = types.ModuleType("ours")
     vars(module).update(NAMES.get(source, {}))
-    if wrong:  # its loops must end: `next` raises an error after MOST_ROUNDS
-        vars(module)["goes_on"] = functools.partial(next, iter(range(1, MOST_ROUNDS)))
-        code = re.sub(r"(?m)while (.+):( *#.*)?$", r"while goes_on() and (\1):", wrong.code)
-        wrong = wrong._replace(code=code)
+    if wrong:
+        wrong = wrong._replace(code=ending(wrong.code, vars(module)))
     for chunk in [*text_of(source, wrong).split("\n\n\n"), style]:  # they separate functions
         if not (chunk.startswith("def ") and chunk.endswith('"""')):  # NAMES has this function
             exec(compiled(chunk), vars(module))
     return module
+
+
+def ending(code: str, names: dict) -> str:
+    """Return code whose loops end after MOST_ROUNDS: those with `while` by an error."""
+    names["goes_on"] = functools.partial(next, iter(range(1, MOST_ROUNDS)))
+    names["some_of"] = lambda rounds: itertools.islice(rounds, MOST_ROUNDS)
+    code = re.sub(r"(?m)^( *for .+ in )(.+):$", r"\1some_of(\2):", code)
+    return re.sub(r"(?m)while (.+):( *#.*)?$", r"while goes_on() and (\1):", code)
+
+
+def function_of(wrong: Mistake, names: dict) -> Any:
+    """Return a function with a mistake. names: what it uses."""
+    begin = line_starts(wrong.source)[definitions(wrong.source)[wrong.function].lineno - 1]
+    head = read(wrong.source)[begin : body(wrong.source, wrong.function)[0]]
+    found: dict = {}
+    exec(compiled(textwrap.dedent(head + ending(wrong.code, names))), names, found)
+    return found[wrong.function.rpartition(".")[2]]
 
 
 def text_of(source: str, wrong: Mistake | None = None) -> str:
@@ -115,7 +133,9 @@ def skeleton() -> str:
 
 @functools.cache  # chunks without a mistake are compiled only once
 def compiled(chunk: str) -> types.CodeType:
-    return compile(chunk, "<ours>", "exec")
+    with warnings.catch_warnings():  # of mistakes such as (1)[0]
+        warnings.simplefilter("ignore", SyntaxWarning)
+        return compile(chunk, "<ours>", "exec")
 
 
 @functools.cache
@@ -127,23 +147,22 @@ def read(source: str) -> str:
 def body(source: str, function: str) -> tuple[int, int]:
     """Return (begin, end): read(source)[begin:end] are the lines of "function" or "Class.method",
     or of a whole class, without the docstring."""
-    node = find_node(source, function)
+    node = definitions(source)[function]
     first = node.body[ast.get_docstring(node) is not None]
     starts = line_starts(source)
     return starts[first.lineno - 1], starts[node.end_lineno]
 
 
 @functools.cache
-def find_node(source: str, function: str) -> Any:
-    node: Any = parsed(source)
-    for name in function.split("."):
-        node = next(inside for inside in ast.walk(node) if getattr(inside, "name", None) == name)
-    return node
-
-
-@functools.cache
-def parsed(source: str) -> ast.Module:
-    return ast.parse(read(source))
+def definitions(source: str) -> dict[str, Any]:
+    """Return {name: the syntax tree of a function or class}, such as {"Cache.append": ...}. If
+    there are several of a name, the last one counts."""
+    found: dict[str, Any] = {}
+    for node in ast.walk(ast.parse(read(source))):
+        owner = f"{node.name}." if isinstance(node, ast.ClassDef) else ""
+        inside = (n for n in ast.iter_child_nodes(node) if isinstance(n, DEFINITION))
+        found |= {owner + child.name: child for child in inside}
+    return found
 
 
 @functools.cache

@@ -325,13 +325,6 @@ def test_a_hunt_ends_with_the_mistakes_name(tmp_path, step, capsys):
     assert json.loads(out) and "The mistake in" in err
 
 
-def test_a_hunt_shows_an_argument_that_a_filter_changes_instead_of_its_right_result():
-    part = STEP["draw"].parts[1]
-    [wrong] = [mistake for mistake in part.mistakes if "changes its argument" in mistake.says]
-    a, _ = difference(Tape(part, build(part.source, wrong)), right_tape(part), is_right)
-    assert a.label.startswith("the argument of temperature's filter after")
-
-
 @pytest.mark.slow
 def test_no_hunt_has_code_that_gives_its_mistake_away():
     for step in STEPS[:-1]:

@@ -237,6 +237,10 @@ with the keys selected, but not the values
     [one[rows] for one in both] -> [both[0][rows], both[1]]
 with the rows in order, whatever rows are
     one[rows] -> one[[min(i, len(one) - 1) for i in range(len(rows))]]
+[workshop/reference.py Rows.__init__]
+with -inf in unused slots: its product with 0 is nan
+    np.zeros((2, n_layer, n_rows, n_head, n_ctx, d_head), np.float32)
+    -> np.full((2, n_layer, n_rows, n_head, n_ctx, d_head), -np.inf, np.float32)
 [workshop/reference.py Rows.extend]
 with the positions of the longest row for all rows
     old + np.arange(n_new) -> 0 * old + old.max() + np.arange(n_new)
@@ -262,6 +266,7 @@ of logits of [n_rows, n_rows] tokens: index rows and columns together
 with shorter rows padded at the beginning
     [*prompt, *[0] * (lengths.max() - len(prompt))]
     -> [*[0] * (lengths.max() - len(prompt)), *prompt]
+    => return logits[:, -1]
 """)
 PLACED = "Cache", "self_attention", "GPT2.block", "GPT2.__call__"
 WRITTEN = *PLACED[1:], "Cache.extend", "Cache.append"
@@ -284,7 +289,7 @@ ROWS = (
     Part(
         ("Rows",),
         see_rows,
-        of("Rows.extend Rows.append Rows.cut", WRONG),
+        of("Rows.__init__ Rows.extend Rows.append Rows.cut", WRONG),
         '"Serving": A row for each request.',
         (*COUNTED, *(f"{style}\nCLEARS = True" for style in COUNTED)),
         needs=("Rows.extend", "Rows.append", "Rows.cut"),

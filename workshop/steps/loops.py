@@ -219,8 +219,6 @@ of a new random number for each token's running sum
 of probabilities as if they were logits
     => return int(np.argmax(probs + rng.gumbel(size=len(probs))))
 [samplers.py temperature]
-of a filter that changes its argument
-    => return lambda logits, ids: np.divide(logits, scale, out=logits)
 of probabilities, but a filter returns logits
     logits / scale -> np.exp(logits / scale) / np.exp(logits / scale).sum()
 [samplers.py keep]
@@ -234,6 +232,8 @@ of probabilities that sum to 1, but a filter returns logits
     => return softmax(np.where(kept, logits, np.float32(-np.inf)))
 with the logits unchanged
     => return logits
+with the largest logits in the first places, not in those of their tokens
+    => return np.append(-np.sort(-logits[kept]), np.full((~kept).sum(), np.float32(-np.inf)))
 with argsort used as the ranks of the tokens
     => return np.where(np.argsort(-logits) < kept.sum(), logits, np.float32(-np.inf))
 [samplers.py keep_top_k]
@@ -247,7 +247,7 @@ with one token too many
     probs >= falling[last] -> probs >= falling[min(last + 1, len(mass) - 1)]
 with all tokens kept that have a probability of at least p
     p >= 1 or not -> not
-    probs >= falling[last] -> probs >= p
+    probs >= falling[last] -> probs >= min(p, falling[0])
 with the tokens in the order of their ids instead of their probabilities
     last = np.searchsorted(mass[:-1], p - 1e-6) -> last = 0
     probs >= falling[last] -> np.cumsum(probs) - probs < p

@@ -19,7 +19,7 @@ def see_merge(m, seed):
         symbols = text.encode().split()
         found = partial(m.merge, symbols, tuple(pair.encode().split()))
         yield Seen(f"merge({text!r}, {pair!r})", lambda found=found: list(found()))
-        yield Seen(f"the symbols after merge({text!r}, {pair!r})", symbols)
+        yield Seen(f"the symbols after the call merge({text!r}, {pair!r})", symbols)
 
 
 # In many of the WORDS, two pairs that could be merged share a symbol.
@@ -41,7 +41,7 @@ def see_encode(m, seed):
     merges, vocab = list(MERGES), dict(VOCAB)
     for word in WORDS:
         yield Seen(f"encode({word!r})", partial(m.encode, word, merges, vocab))
-    yield Seen("merges after the calls", merges)
+    yield Seen("merges after the call", merges)
     merges, vocab = [(b"ab", b"c"), (b"a", b"b")], {**VOCAB, b"ab": 1, b"abc": 2}
     found = partial(m.encode, "abc", merges, vocab)
     yield Seen("encode('abc') where merges are ab+c, a+b", found)
@@ -55,8 +55,6 @@ with the right symbol of a merged pair looked at again
     skip = True -> pass
 of a merge that reads past the last symbol
     tuple(symbols[i : i + 2]) == tuple(pair) -> (symbols[i], symbols[i + 1]) == tuple(pair)
-of a merge that changes its argument
-    => symbols[:] = merged; return merged
 [workshop/reference.py encode]
 with characters instead of bytes: a letter such as é is two bytes
     [bytes([byte]) for byte in word.encode("utf-8")] -> [char.encode() for char in word]

@@ -147,8 +147,6 @@ def see_model(m, seed):
 
 WRONG = mistakes(r"""
 [gpt2.py softmax]
-of a softmax that changes its argument, because it subtracts the maximum in place
-    e = np.exp(x - x.max(-1, keepdims=True)) -> x -= x.max(-1, keepdims=True); e = np.exp(x)
 with the maximum of the whole array: every e^x of a low row is 0
     x.max(-1, keepdims=True) -> x.max()
 of the logarithm of the softmax
@@ -174,12 +172,16 @@ of the exact gelu with erf, but GPT-2 uses the formula with tanh
     => return 0.5 * x * (1 + np.vectorize(math.erf)(x / math.sqrt(2)).astype(x.dtype))
 of x * sigmoid(1.702 x), a different approximation
     => return x / (1 + np.exp(-1.702 * x))
+with 0.044715 cubed, too
+    0.044715 * x * x * x -> (0.044715 * x) ** 3
 of (x + 0.044715 x)^3
     (x + 0.044715 * x * x * x) -> (x + 0.044715 * x) ** 3
 [gpt2.py linear]
 of x * w, which multiplies number by number
     x @ w.T -> x * w
 [gpt2.py attention]
+with the root of the number of keys instead of d
+    q.shape[-1]) -> k.shape[-2])
 with the mask added after the softmax
     -2) + mask) @ v -> -2)) + mask) @ v
     return softmax -> return (softmax
@@ -192,11 +194,12 @@ of a softmax over the queries (axis -2) instead of the keys
     softmax(q / math.sqrt(q.shape[-1]) @ k.swapaxes(-1, -2) + mask)
     -> softmax((q / math.sqrt(q.shape[-1]) @ k.swapaxes(-1, -2) + mask).swapaxes(-1,
         -2)).swapaxes(-1, -2)
-of an attention that scales q in place
-    return softmax(q / math.sqrt(q.shape[-1]) -> q /= math.sqrt(q.shape[-1]); return softmax(q
 [gpt2.py causal_mask]
 with queries at 0, 1, 2, ..., whatever positions are
     positions[..., None, :, None] -> np.arange(positions.shape[-1])[..., None, :, None]
+with queries at 0, 1, 2, ..., whatever positions are
+    positions[..., None, :, None] -> (0 * positions + np.arange(positions.shape[-1]))[..., None, :,
+        None]
 with n_new keys, so that earlier tokens are missing
     positions.max() + 1 -> positions.shape[-1]
 of a triangle [n_new, n_new] that does not depend on positions
