@@ -184,22 +184,14 @@ with the length changed before the ValueError
 with keys and values that are not stored for later passes
     kept = self.kv[layer] -> kept = [one.copy() for one in self.kv[layer]]
     self.kv[layer] = both -> pass
-with only the last new token stored
-    slots[..., start:stop, :] = new -> slots[..., stop - 1, :] = new[..., -1, :]
-    [old, new] -> [old, new[..., -1:, :]]
-    [k, v] -> [k[..., -1:, :], v[..., -1:, :]]
 with the keys stored as the values, too
     (k, v) -> (k, k)
     [k, v] -> [k, k]
-of the new keys and all values
-    => return k, both[1]
 with the new keys and values before the old ones
     [old, new] -> [new, old]
     [slots[..., :stop, :] for slots in kept]
     -> [np.concatenate([slots[..., start:stop, :], slots[..., :start, :]], axis=-2)
         for slots in kept]
-with old and new joined along axis 1, which is that of the heads in a batch
-    axis=-2 -> axis=1
 [workshop/reference.py self_attention]
 without cache.append: self_attention does not call it, or GPT2.block passes no cache on
     if cache is not None: -> if False:
@@ -222,10 +214,6 @@ without the mask if there is a cache
     -> mask = causal_mask(positions) if cache is None else np.float32(0)
     # Mikyx-1/TinyLLM, issue 17; QwenLM/Qwen, issue 979
 [workshop/reference.py Cache.cut]
-of a cut that does nothing
-    if length < self.length: -> if False:
-with one token too many left in the cache
-    if length -> length = length + 1\n        if length
 with `length` tokens removed instead of `length` tokens left
     if length -> length = max(self.length - length, 0)\n        if length
 with the length and the keys cut, but not the values
@@ -235,8 +223,6 @@ with the length cut, but not the keys and values
 [workshop/reference.py Cache.select]
 with the keys selected, but not the values
     [one[rows] for one in both] -> [both[0][rows], both[1]]
-with the rows in order, whatever rows are
-    one[rows] -> one[[min(i, len(one) - 1) for i in range(len(rows))]]
 [workshop/reference.py Rows.__init__]
 with -inf in unused slots: its product with 0 is nan
     np.zeros((2, n_layer, n_rows, n_head, n_ctx, d_head), np.float32)
@@ -244,18 +230,12 @@ with -inf in unused slots: its product with 0 is nan
 [workshop/reference.py Rows.extend]
 with the positions of the longest row for all rows
     old + np.arange(n_new) -> 0 * old + old.max() + np.arange(n_new)
-with positions from 0 in each pass
-    old + np.arange(n_new) -> 0 * old + np.arange(n_new)
 with positions computed after the lengths have grown
     old + np.arange(n_new) -> old + n_new + np.arange(n_new)
 [workshop/reference.py Rows.append]
 with the new keys and values in the slots after the longest row for all rows
     n_all = -> slots = 0 * slots + slots.max(0); n_all =
-with only the new keys and values: those of earlier tokens are not used
-    => return k, v
 [workshop/reference.py Rows.cut]
-of a cut that does nothing
-    np.minimum(self.lengths, lengths) -> self.lengths
 with all rows cut to the smallest of the lengths
     (self.lengths, lengths) -> (self.lengths, min(lengths))
 [workshop/reference.py prefill]

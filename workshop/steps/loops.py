@@ -204,36 +204,24 @@ with a pass for the last token, whose logits nobody needs
 [samplers.py draw]
 of the most probable token each time
     => return int(np.argmax(probs))
-of draws in which all tokens are equally probable
-    => return int(rng.integers(len(probs)))
 of draws that do not use rng, so that they cannot be repeated
     rng.random() -> np.random.default_rng().random()
 of a random generator that starts again at each draw
     rng.random() -> np.random.default_rng(0).random()
 of a random number compared with probabilities, not with their running sum
     => return int(np.argmax(probs > rng.random()))
-of a random number compared with probabilities; the last token if none is larger
-    => return [*np.flatnonzero(probs > rng.random()), len(probs) - 1][0]
 of a new random number for each token's running sum
     => return int(np.argmax((cumulative > rng.random(len(probs))) & (probs > 0)))
-of probabilities as if they were logits
-    => return int(np.argmax(probs + rng.gumbel(size=len(probs))))
 [samplers.py temperature]
 of probabilities, but a filter returns logits
     logits / scale -> np.exp(logits / scale) / np.exp(logits / scale).sum()
 [samplers.py keep]
 with 0 instead of -inf: e^0 is 1
     => return np.where(kept, logits, np.float32(0))
-with -1e10 instead of -inf
-    => return np.where(kept, logits, np.float32(-1e10))
 of probabilities, but a filter returns logits
     => return np.where(kept, softmax(logits), 0)
-of probabilities that sum to 1, but a filter returns logits
-    => return softmax(np.where(kept, logits, np.float32(-np.inf)))
 with the logits unchanged
     => return logits
-with the largest logits in the first places, not in those of their tokens
-    => return np.append(-np.sort(-logits[kept]), np.full((~kept).sum(), np.float32(-np.inf)))
 with argsort used as the ranks of the tokens
     => return np.where(np.argsort(-logits) < kept.sum(), logits, np.float32(-np.inf))
 [samplers.py keep_top_k]
@@ -254,13 +242,9 @@ with the tokens in the order of their ids instead of their probabilities
 [generate.py advance]
 with all ids run through the model, even those in the cache
     range(cache.length, -> range(0,
-with the last token in the cache run once more
-    range(cache.length, -> range(max(cache.length - 1, 0),
 with one token in each pass, which is slow
     ids.shape[-1], chunk) -> ids.shape[-1], 1)
     start + chunk] -> start + 1]
-of logits [1, n_vocab] instead of [n_vocab]
-    => return logits
 """)
 
 

@@ -53,8 +53,6 @@ with only the first pair merged
     == tuple(pair): -> == tuple(pair) and pair[0] + pair[1] not in merged:
 with the right symbol of a merged pair looked at again
     skip = True -> pass
-of a merge that reads past the last symbol
-    tuple(symbols[i : i + 2]) == tuple(pair) -> (symbols[i], symbols[i + 1]) == tuple(pair)
 [workshop/reference.py encode]
 with characters instead of bytes: a letter such as é is two bytes
     [bytes([byte]) for byte in word.encode("utf-8")] -> [char.encode() for char in word]
@@ -63,12 +61,6 @@ with the leftmost pair in the word chosen, not the one that comes first in merge
 with each pair of merges tried once, in order: a merge can make a pair that comes earlier
     for _ in symbols[1:]: -> for pair in merges:
     [pair for pair in zip(symbols, symbols[1:]) if pair in ranks] -> [pair]
-of the symbols instead of their ids
-    vocab[symbol] for -> symbol for
-of bytes as numbers: make each a bytes object with bytes([byte])
-    [bytes([byte]) for byte in word.encode("utf-8")] -> list(word.encode("utf-8"))
-of symbols of type str: begin with word.encode("utf-8")
-    [bytes([byte]) for byte in word.encode("utf-8")] -> list(word)
 """)
 BY_HAND = '"Tokens": Pairs: merge by hand.'
 PAIRS = (

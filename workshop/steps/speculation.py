@@ -231,12 +231,8 @@ def see_beam(m, seed):
 
 WRONG = mistakes(r"""
 [speculative.py verify]
-with every draft accepted
-    rng.random() * q[x] >= p[x] -> False
 with q / p instead of p / q
     rng.random() * q[x] >= p[x] -> rng.random() * p[x] >= q[x]
-with a draft accepted with probability p(x) instead of p(x) / q(x)
-    rng.random() * q[x] >= p[x] -> rng.random() >= p[x]
 with a draft accepted if p(x) >= q(x), without a random number
     rng.random() * q[x] >= p[x] -> q[x] > p[x]
 with a draw from p after a rejection instead of max(0, p - q)
@@ -252,10 +248,6 @@ with no token to replace a rejected draft
 with the later drafts considered after a rejection
     return [*tokens, draw(residual(p, q), rng)]
     -> tokens.append(draw(residual(p, q), rng)); continue
-with a rejected draft left out, and the next one considered
-    return [*tokens, draw(residual(p, q), rng)] -> continue
-with a draw from the last p at the end, also after a rejection
-    return [*tokens, draw(residual(p, q), rng)] -> break
 without the token after all accepted drafts
     => return tokens
 with the token after all drafts drawn from the row before the last
@@ -264,8 +256,6 @@ with only ids given to the sampler, which needs the accepted drafts, too
     ids + tokens -> ids
 with only ids given to the sampler before a draft
     sampler(logits[len(tokens)], ids + tokens) -> sampler(logits[len(tokens)], ids)
-with only ids given to the sampler for the last token
-    sampler(logits[-1], ids + tokens) -> sampler(logits[-1], ids)
 with one random number for all drafts
     tokens: Ids = [] -> tokens: Ids = []; u = rng.random()
     rng.random() * q[x] -> u * q[x]
@@ -276,15 +266,10 @@ with an rng without a seed, so that the same text has different drafts each time
     np.random.default_rng([seed, 1]) -> np.random.default_rng()
 without the cut, so that rejected drafts stay in the cache
     self.cache.cut(kept) -> kept = min(self.cache.length, len(ids) - 1)
-with a cache that may contain all of ids, but the model must run on the last
-        token, because its logits are needed
-    ids[:-1])] -> ids)]
 with the cache cut to the new text's length, but it may contain other tokens
     self.cache.cut(kept) -> kept = min(self.cache.length, len(ids) - 1); self.cache.cut(kept)
 with the cache emptied in each call
     self.cache.cut(kept) -> kept = 0; self.cache.cut(0)
-with the drafts of the last call forgotten, so that accepted drafts run again
-    self.seen = (ids + drafts) -> self.seen = list(ids)
 of a propose that runs its last draft, whose logits nobody needs
     self.seen = (ids -> self.model(np.array(drafts[-1:] or [0]), self.cache)
         \n        self.seen = (ids
@@ -292,12 +277,6 @@ with the most probable draft instead of a draw from q
     draw(q, self.rng) -> int(np.argmax(q))
 with a draw from the sampler's distribution, but a q without the sampler
     qs.append(q) -> qs.append(np.exp(logits) / np.exp(logits).sum())
-with all equal positions counted, even those after the first difference
-    [*same, False].index(False) -> sum(same)
-with a softmax of the logits instead of the sampler
-    self.sampler(logits, ids + drafts) -> np.exp(logits) / np.exp(logits).sum()
-with drafts that the model does not read: each follows only ids
-    new = drafts[-1:] -> new = ids[-1:]; self.cache.cut(len(ids) - 1)
 [workshop/reference.py speculative]
 without the cut, so that rejected drafts stay in the cache
     => pass
@@ -311,18 +290,10 @@ without the cut, so that rejected drafts stay in the cache, before the last toke
 with sequence.ids itself as ids, but it grows: use list(sequence.ids)
     ids = list(sequence.ids) -> ids = sequence.ids
     cache.cut(len(sequence.ids) - 1) -> cache.cut(len(ids) + len(tokens) - 1)
-with the cache cut to the text before the round: accepted tokens run again
-    => cache.cut(len(ids))
-with the whole text added to the same cache in each round
-    *ids[cache.length :], -> *ids,
-with only the last token and the drafts run: the prompt is missing
-    *ids[cache.length :], -> ids[-1],
 with all rows of the pass given to verify, in the first round even those of the prompt
     [-len(drafts) - 1 :] -> 
 with gamma drafts even at the end, where fewer tokens are wanted
     min(gamma, sequence.n_left - 1) -> gamma
-with only the accepted drafts, without the token that verify adds
-    for token in tokens: -> for token in tokens[:-1]:
 with each token yielded before it is appended: append it, then yield it
     yield sequence.append(token) -> yield token; sequence.append(token)
 of a loop that appends to sequence.ids: only sequence.append notices the end
@@ -340,10 +311,6 @@ without cache.select: the rows of the cache do not belong to the beams
     # huggingface/transformers, issue 46612: for caches of another name
 with the score instead of log P as the beginning of the next sum
     kept.append((ids, log_p)) -> kept.append((ids, log_p / len(ids) ** length_penalty))
-with only the best `width` tokens of each beam as candidates
-    best = -> worst = -np.sort(-totals)[:, :width][:, -1:]; best =
-    -totals, axis=None, kind="stable")
-    -> np.where(totals < worst, np.inf, -totals), axis=None, kind="stable")[: width * len(beams)]
 of a search that ends with the first finished text
     if not kept: -> if not kept or finished:
 of a search that ends as soon as `width` texts are finished

@@ -149,12 +149,7 @@ WRONG = mistakes(r"""
 [gpt2.py softmax]
 with the maximum of the whole array: every e^x of a low row is 0
     x.max(-1, keepdims=True) -> x.max()
-of the logarithm of the softmax
-    => return np.log(e / e.sum(-1, keepdims=True))
 [gpt2.py layer_norm]
-with the mean subtracted in the variance, but not from x itself
-    return x / -> return (x + whole) /
-    x = x - x.mean -> whole = x.mean(-1, keepdims=True); x = x - x.mean
 with eps added to the standard deviation instead of the variance
     keepdims=True) + eps) -> keepdims=True)) + eps)
     x / np.sqrt -> x / (np.sqrt
@@ -174,17 +169,12 @@ of x * sigmoid(1.702 x), a different approximation
     => return x / (1 + np.exp(-1.702 * x))
 with 0.044715 cubed, too
     0.044715 * x * x * x -> (0.044715 * x) ** 3
-of (x + 0.044715 x)^3
-    (x + 0.044715 * x * x * x) -> (x + 0.044715 * x) ** 3
 [gpt2.py linear]
 of x * w, which multiplies number by number
     x @ w.T -> x * w
 [gpt2.py attention]
 with the root of the number of keys instead of d
     q.shape[-1]) -> k.shape[-2])
-with the mask added after the softmax
-    -2) + mask) @ v -> -2)) + mask) @ v
-    return softmax -> return (softmax
 with hidden weights set to 0 after the softmax, so that rows no longer sum to 1
     -2) + mask) @ v -> -2)) * (mask > -1)) @ v
     return softmax -> return (softmax
@@ -202,10 +192,6 @@ with queries at 0, 1, 2, ..., whatever positions are
         None]
 with n_new keys, so that earlier tokens are missing
     positions.max() + 1 -> positions.shape[-1]
-of a triangle [n_new, n_new] that does not depend on positions
-    positions.max() + 1 -> positions.shape[-1]
-    > positions[..., None, :, None]
-    -> > (0 * positions + np.arange(positions.shape[-1]))[..., None, :, None]
 with 1 for visible keys and 0 for hidden ones
     np.float32(-1e10), np.float32(0) -> np.float32(0), np.float32(1)
 without the axis for the heads
@@ -222,34 +208,19 @@ with every n_head-th number in a head: head 0 gets 0, n_head, 2 n_head, ...
 with the heads before all other axes instead of before n
     => return np.stack(np.split(x, n_head, axis=-1))
 [gpt2.py merge_heads]
-with the first axis as that of the heads, but in a batch it is that of the texts
-    x = x.swapaxes(-2, -3) -> x = np.moveaxis(x, 0, -2)
 of only a reshape, but the axes of heads and rows must be swapped first
     x = x.swapaxes(-2, -3) -> x = x.reshape(*x.shape[:-3], x.shape[-2], x.shape[-3], x.shape[-1])
 [workshop/reference.py self_attention]
-without the mask
-    v, mask) -> v, np.float32(0))
-with the keys and values of head 0 for all heads
-    q, k, v, mask -> q, k[..., :1, :, :], v[..., :1, :, :], mask
 with each head cut into query, key and value: c_attn gives all queries first
     qkv = np.split(linear(x, **c_attn), 3, axis=-1)
     -> qkv = split_heads(linear(x, **c_attn), n_head)
     q, k, v = (split_heads(part, n_head) for part in qkv) -> q, k, v = np.split(qkv, 3, axis=-1)
-without the biases
-    **c_attn -> c_attn["w"]
-    **c_proj -> c_proj["w"]
 [gpt2.py feed_forward]
 with the activation after c_proj instead of before
     => return activation(linear(linear(x, **c_fc), **c_proj))
 with gelu, whatever the activation is
     activation(linear -> gelu(linear
-without the biases
-    **c_fc -> c_fc["w"]
-    **c_proj -> c_proj["w"]
 [workshop/reference.py GPT2.block]
-without x added to either result
-    x = x + self_attention -> x = self_attention
-    return x + -> return
 with the norms after attention and after the feed-forward (post-norm)
     h = layer_norm(x, **ln_1, eps=self.eps) -> h = x
     x = x + self_attention(h, **attn, n_head=self.n_head, mask=mask, cache=cache, layer=layer)
@@ -258,16 +229,6 @@ with the norms after attention and after the feed-forward (post-norm)
     h = layer_norm(x, **ln_2, eps=self.eps) -> h = x
     => return layer_norm(x + feed_forward(h, **mlp, activation=self.activation), **ln_2,
         eps=self.eps)
-with ln_1 and ln_2 swapped
-    **ln_1 -> **ln_0
-    **ln_2 -> **ln_1
-    **ln_0 -> **ln_2
-with ln_1 after attention is added instead of before it
-    h = layer_norm(x, **ln_1, eps=self.eps) -> h = x
-    h = layer_norm(x, **ln_2 -> x = layer_norm(x, **ln_1, eps=self.eps); h = layer_norm(x, **ln_2
-with the feed-forward computed from attention's result without x
-    x = x + self_attention -> first = x; x = x + self_attention
-    h = layer_norm(x, **ln_2 -> h = layer_norm(x - first, **ln_2
 with the feed-forward computed from the x before attention
     x = x + self_attention -> first = x; x = x + self_attention
     h = layer_norm(x, **ln_2 -> h = layer_norm(first, **ln_2
@@ -281,25 +242,12 @@ with ln_f after every block instead of once
     x = layer_norm(x, **self.params["ln_f"], eps=self.eps) -> pass
     cache=cache, layer=layer)
     -> cache=cache, layer=layer); x = layer_norm(x, **self.params["ln_f"], eps=self.eps)
-without the causal mask
-    mask=mask -> mask=np.float32(0)
-with ln_f after every block, and once more at the end
-    cache=cache, layer=layer)
-    -> cache=cache, layer=layer); x = layer_norm(x, **self.params["ln_f"], eps=self.eps)
 with wte as the head, even if there is an lm_head
     self.params.get("lm_head", self.params["wte"]) -> self.params["wte"]
-of probabilities instead of logits: logits need no softmax
-    => return softmax(linear(x, self.params.get("lm_head", self.params["wte"])))
 of a model that computes all logits, and then cuts those that it was not asked for
     x = x if last is None else x[..., -last:, :] -> pass
     => x = linear(x, self.params.get("lm_head", self.params["wte"])); return x if last is None else
         x[..., -last:, :]
-with the first positions instead of the last ones
-    x[..., -last:, :] -> x[..., :last, :]
-with only position -last
-    x[..., -last:, :] -> x[..., -last, :]
-of only the last position, even if `last` is None
-    x = x if last is None else x[..., -last:, :] -> x = x[..., -1:, :]
 """)
 
 
