@@ -162,6 +162,8 @@ class Code:
                     yield f"({part(a)} {other} {part(b)})"
                 if sign not in "+*":
                     yield f"({part(b)} {sign} {part(a)})"
+                if sign == "**":
+                    yield f"{show(a)} * {show(b)}"
                 if isinstance(b, ast.BinOp):
                     yield f"{part(a)} {sign} {show(b)}"
             case ast.Compare(a, [op], [b]):
@@ -212,6 +214,8 @@ class Code:
             return f"{name}({', '.join(inside)})"
 
         yield from arguments[:2]
+        if len(arguments) > 1 and all(re.fullmatch(r"-\d", one) for one in arguments):
+            yield from (call("0", "1"), call("1", "2"))
         if name == "len":
             yield from (f"{arguments[0]}.shape[-1]", f"{arguments[0]}.shape[-2]")
         if name.rpartition(".")[2] in REDUCTIONS:

@@ -157,7 +157,7 @@ SOFTMAX = "return np.moveaxis(e / e.sum(0), 0, -1)"
         ("speculation", "return self.text[len(ids) :], qs", "advance(self.model, self.text, "
          "self.cache); return self.text[len(ids) :], qs", "runs its last draft"),
         ("keys", "min(self.length, length)", "length if length <= self.length + 1 else self.length",
-         "7 instead of 6"),
+         "6 instead of 5"),
         ("cached", "chunk], cache, last=1)", "chunk], cache, last=int(cache.length + chunk >= "
          "len(ids)))", "rows of logits with chunk=3"),
     ],

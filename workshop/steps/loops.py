@@ -199,8 +199,8 @@ with only the last token run through the model, even at the beginning
     logits = advance(model, sequence.ids, cache)
     -> logits = model(np.array(sequence.ids[-1:]), cache, last=1)[-1]
 with a pass for the last token, whose logits nobody needs
-    => yield sequence.append(draw(probabilities, sequence.rng)); advance(model, sequence.ids,
-        cache); cache.cut(len(sequence.ids) - 1) if sequence.running else 0
+    => yield sequence.append(draw(probabilities, sequence.rng));
+        sequence.running or advance(model, sequence.ids, cache)
 [samplers.py draw]
 of the most probable token each time
     => return int(np.argmax(probs))
@@ -242,6 +242,8 @@ with the tokens in the order of their ids instead of their probabilities
 [generate.py advance]
 with all ids run through the model, even those in the cache
     range(cache.length, -> range(0,
+with only the last id run, although more may be new
+    range(cache.length, ids.shape[-1], -> range(ids.shape[-1] - 1, ids.shape[-1],
 with one token in each pass, which is slow
     ids.shape[-1], chunk) -> ids.shape[-1], 1)
     start + chunk] -> start + 1]

@@ -53,6 +53,9 @@ with only the first pair merged
     == tuple(pair): -> == tuple(pair) and pair[0] + pair[1] not in merged:
 with the right symbol of a merged pair looked at again
     skip = True -> pass
+with the joined symbols compared: a + bc is not ab + c
+    tuple(symbols[i : i + 2]) == tuple(pair)
+    -> b"".join(symbols[i : i + 2]) == b"".join(pair) and symbols[i + 1 :]
 [workshop/reference.py encode]
 with characters instead of bytes: a letter such as é is two bytes
     [bytes([byte]) for byte in word.encode("utf-8")] -> [char.encode() for char in word]

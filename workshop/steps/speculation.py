@@ -223,7 +223,7 @@ def see_beam(m, seed):
     yield from see_texts(m, "with two stop ids", 6, 4, (0, 2))
     yield from see_texts(m, "with width 4 and a stop id", 6, 4, (1,), seed=1)
     yield from see_texts(m, "with length_penalty=2", 6, 4, (1,), length_penalty=2.0)
-    yield from see_texts(m, "with length_penalty=0", 6, 4, (1,), length_penalty=0.0)
+    yield from see_texts(m, "with length_penalty=0", 6, 4, (1,), seed=16, length_penalty=0.0)
     yield from see_texts(m, "with width 2, length_penalty=0", 3, 2, (2,), length_penalty=0.0)
     yield from see_texts(m, "with a stop id among the best", 4, 2, (2,), seed=1)
     yield from see_texts(m, "with n=1", 1, 3)

@@ -192,6 +192,12 @@ with queries at 0, 1, 2, ..., whatever positions are
         None]
 with n_new keys, so that earlier tokens are missing
     positions.max() + 1 -> positions.shape[-1]
+of a triangle [n_new, n_new] that does not depend on positions
+    positions.max() + 1 -> positions.shape[-1]
+    > positions[..., None, :, None]
+    -> > (0 * positions + np.arange(positions.shape[-1]))[..., None, :, None]
+with the product of True or False and -inf: 0 * -inf is nan
+    => return later * np.float32(-np.inf)
 with 1 for visible keys and 0 for hidden ones
     np.float32(-1e10), np.float32(0) -> np.float32(0), np.float32(1)
 without the axis for the heads
