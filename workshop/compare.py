@@ -1,7 +1,6 @@
 """Compare two results, and describe how they differ."""
 
 import math
-import re
 from collections import Counter
 from typing import Any, NamedTuple
 
@@ -17,7 +16,6 @@ class Seen(NamedTuple):
     "="         a plain value
     "<=2"       a count that may be up to 2 larger than the right count
     "~"         a list of random outcomes
-    "?"         any value: right code may have a different one, but it may tell mistakes apart
     """
 
     label: str
@@ -42,11 +40,9 @@ def is_right(a: Seen, b: Seen) -> float:
     return is_same(a, b)
 
 
-def is_odd(a: Seen, b: Seen | None) -> bool:
-    """Return whether a differs from b, the right result. A "?" counts if a has a value."""
-    if b and b.kind == "?":
-        return a.value is not None and is_same(a, b) <= RARE
-    return not b or is_right(a, b) <= RARE
+def is_wrong(a: Seen | None, b: Seen | None) -> bool:
+    """Return whether a is missing or does not agree with b, the right result."""
+    return not (a and b) or is_right(a, b) <= RARE
 
 
 def is_same(a: Seen, b: Seen) -> float:
@@ -60,17 +56,6 @@ def is_same(a: Seen, b: Seen) -> float:
     if b.kind == "=" or not isinstance(b.value, np.ndarray):
         return plain(a.value) == plain(b.value)
     return same_shape(a.value, b.value) and close(a.value, b.value).all()
-
-
-def weight(a: Seen, b: Seen) -> float:
-    """Return how much it proves if two codes have the wrong results a and b, which are alike: few
-    mistakes lead to the same array or list, many to the same number or yes, and most to the same
-    type of error."""
-    if isinstance(a.value, Raised):
-        return 0.3 * (a.value.error == b.value.error and bool(re.search(r"[\d']", a.value.error)))
-    if isinstance(a.value, list | tuple):
-        return 1.0 if len(a.value) > 1 else 0.5
-    return 1.0 if isinstance(a.value, np.ndarray) else 0.5
 
 
 def plain(value):  # arrays, tuples and NumPy numbers -> lists and Python numbers

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workshop.compare import RARE, Raised, Seen, is_odd, is_right, is_same, plain, tell, weight
+from workshop.compare import RARE, Raised, Seen, is_right, is_same, is_wrong, plain, tell
 from workshop.mistakes import REFERENCE, TEXTS, Mistake, build, function_of
 from workshop.slips import slips
 
@@ -31,7 +31,6 @@ SURE = 0.9  # a known mistake must explain this share of the wrong results to be
 most_seconds = np.inf  # a lesson does not wait longer for a name
 MOST_RESULTS = 30_000  # the search for a name ends after so many results of known mistakes
 LIKELY = 1e-3  # two samples that differ more than this by chance are not due to one mistake
-MOST_WRONG = 15  # only so many wrong results count
 RANDOM = 50  # a sample of random outcomes counts as so many results
 WHY_FLOAT64 = "np.sqrt, np.where, np.zeros and np.array return float64 for Python numbers"
 
@@ -266,9 +265,7 @@ def right_tape(part: Part) -> Tape:
 
 def difference(mine: Tape, other: Tape, alike: Callable[[Seen, Seen], float]) -> tuple | None:
     """Return the first results (a, b) that differ, or None. At a tape's end, a or b is None."""
-    for a, b in itertools.zip_longest(
-        *((a for a in tape if a.kind != "?") for tape in (mine, other))
-    ):
+    for a, b in itertools.zip_longest(mine, other):
         if not (a and b and alike(a, b) > RARE):
             return a, b
     return None
@@ -358,54 +355,41 @@ def named(
 ) -> tuple[Mistake | None, float]:
     """Return the known mistake that explains the results of `mine` best, and the share of the wrong
     results that it explains, at least `least`. known: mistakes and their styles."""
-    odd = [is_odd(a, right.find(a.label)) for a in mine]
-    best, most, n_results, end = None, (0.0, 0.0), 0, time.monotonic() + most_seconds
+    odd = [is_wrong(a, right.find(a.label)) for a in mine]
+    best, most, n_results, end = None, 0.0, 0, time.monotonic() + most_seconds
     for mistake, style in known:
         try:
             other = Tape(part, build(part.source, mistake, style))
         except SyntaxError:
             continue
-        fits = fit(mine, odd, other, right, max(least, most[0]))
-        if fits > most:
-            best, most = mistake, fits
+        share = fit(mine, odd, other, right, max(least, most))
+        if share > most:
+            best, most = mistake, share
         n_results += count(other)
-        if most[0] == 1 and most[1] > 0.01 or n_results > MOST_RESULTS or time.monotonic() > end:
+        if most == 1 or n_results > MOST_RESULTS or time.monotonic() > end:
             break
-    return best, most[0]
+    return best, most
 
 
-def fit(mine: Tape, odd: list, other: Tape, right: Tape, least: float) -> tuple[float, float]:
-    """Return the share of the wrong results of `mine` that `other` explains, and how probable its
-    random results are. The n-th wrong result has the weight 1 / 2^n. A result that is wrong in
-    `other` but right in `mine` is a wrong result that is not explained. Return 0 if the share is
-    below `least`, or if the results do not prove enough."""
-    explained, total, probable, n, proofs = 0.0, 0.0, 1.0, 0, 0.0
-    for a, wrong in sorted(zip(mine, odd), key=lambda pair: late(*pair)):
-        if n == MOST_WRONG:
-            break
+def fit(mine: Tape, odd: list, other: Tape, right: Tape, least: float) -> float:
+    """Return the share of the wrong results of `mine` that `other` explains, or 0 if it is below
+    `least`. odd: which results of `mine` are wrong. The n-th wrong result has the weight 1 / 2^n. A
+    result that is wrong only in `other` is not explained. Different errors of the same type prove
+    nothing."""
+    explained, total, rest, proved = 0.0, 0.0, 1.0, False
+    for a, wrong in zip(mine, odd):
         b, c = other.find(a.label), right.find(a.label)
-        if not wrong and b and not is_odd(b, c):
+        also = is_wrong(b, c)
+        if not wrong and not also:
             continue
-        n += 1
-        total += 0.5**n
-        alike = is_same(a, b) if wrong and b and is_odd(b, c) else 0.0
-        if b and alike > LIKELY:
-            explained, probable = explained + 0.5**n, min(probable, alike)
-            proofs += weight(a, b)
-        elif wrong and b and isinstance(a.value, Raised) and isinstance(b.value, Raised):
-            explained += 0.4 * 0.5**n  # a mistake may raise another error in another style
-        rest = 0.5**n - 0.5**MOST_WRONG  # if all later results are explained
-        if (explained + rest) / (total + rest) < least:
-            break
-    share = explained / total
-    only_errors = all(isinstance(a.value, Raised) for a in mine)  # then they must do as a proof
-    proved = proofs >= 1 or share == 1 and proofs >= (0.3 if only_errors else 0.5)
-    return (share, probable) if share >= least and proved else (0.0, 0.0)
-
-
-def late(a: Seen, wrong: bool) -> int:
-    """Return when to consider a result: errors prove little, and right samples take long."""
-    return 2 if a.kind == "~" and not wrong else int(isinstance(a.value, Raised))
+        rest /= 2
+        total += rest
+        if wrong and also and b and is_same(a, b) > LIKELY:
+            explained += rest
+            proved |= not isinstance(a.value, Raised) or a.value.error == b.value.error
+        if explained + rest < least * (total + rest):  # even if it explains all later results
+            return 0.0
+    return explained / total if proved else 0.0
 
 
 def wide(mine: Tape, right: Tape) -> str:

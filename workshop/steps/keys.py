@@ -1,6 +1,5 @@
 """Steps 11 and 13: keys and values, and a batch whose rows differ in length."""
 
-import itertools
 from functools import partial
 
 import numpy as np
@@ -35,39 +34,18 @@ def play(m, model, cache, name, *actions):
 
 
 def see_pass(m, model, cache, ids, done):
-    """Yield the results of one pass, then return the error or None. Those that are "?" are parts of
-    the logits."""
-    positions, layers, kept, shapes, failed = [], [], {}, [], None
-
-    def extended(found, n_new):
-        if found is not None:
-            positions.append(np.array(found))
-
-    def appended(found, layer, k, v):
-        layers.append(layer)
-        if found is not None:
-            kept[layer] = [np.array(one) for one in found]
-
-    def attended(found, *call, **named):
-        shapes.append([np.shape(one) for one in (*call, *named.values())])
-
+    """Yield the results of one pass, then return the error or None."""
+    positions, layers = [], []
     with (
-        heard(cache, "extend", extended),
-        heard(cache, "append", appended),
-        heard(m, "attention", attended),
+        heard(cache, "extend", lambda found, n_new: positions.append(found)),
+        heard(cache, "append", lambda found, layer, k, v: layers.append(layer)),
     ):
         try:
-            logits = model(np.array(ids), cache)
+            logits, failed = model(np.array(ids), cache), None
         except Exception as error:
             logits = failed = error
     if positions or not failed:
         yield Seen(f"the positions that extend returns, {done}", positions)
-    if shapes:
-        yield Seen(f"the shapes of q, k, v and the mask, {done}", shapes[0], "?")
-    for layer, i in itertools.product((0, 2), (0, 1)):
-        if layer in kept and hasattr(cache, "length"):  # in Rows, unused slots may differ
-            label = f"the {('keys', 'values')[i]} of block {layer}, {done}"
-            yield Seen(label, kept[layer][i], "?")
     axes = "text, " * (np.ndim(ids) - 1) + "n_new, n_vocab"
     yield Seen(f"the logits, {done}", logits, axes)
     if not failed:

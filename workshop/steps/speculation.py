@@ -203,7 +203,6 @@ def see_texts(m, name, n, width, stop_ids=(), seed=2, **more):
         yield Seen(f"the result {name}", form(found))
     except Exception as error:
         yield Seen(f"the result {name}", error)
-        yield Seen(f"the texts in the cache {name}", model.cache and model.cache.rows, "?")
         return
     if not all(len(text) == 3 and np.ndim(text[0]) == 1 for text in found):
         return
