@@ -26,8 +26,8 @@ BODIES = r'^( *)(def (?!new_cache|learn|model|fast).*\n +"""(?s:.*?)""")\n(?:\1 
 # So known mistakes of a cache are tried in several styles.
 STYLE = {
     "COUNTED_BY": "extend",  # or "append", in the last block, or "model", after the last block
+    "CLEARS": False,  # whether Rows.cut sets the slots that it frees to 0
     "JOINS": False,  # whether new keys are joined to the old ones, instead of put into slots
-    "CLEARS": False,  # whether `cut` sets the slots that it frees to 0
 }
 DEFINITION = ast.FunctionDef, ast.ClassDef
 TEXTS: dict[str, str] = {}  # {name: the text of a source that is no file}

@@ -328,8 +328,7 @@ class Rows:
         You need not check whether there are more than n_ctx tokens.
         """
         old = self.lengths[:, None]
-        if COUNTED_BY == "extend":
-            self.lengths = self.lengths + n_new  # count them
+        self.lengths = self.lengths + n_new  # count them
         return old + np.arange(n_new)
 
     def append(self, layer, k, v):  # 2 x [n_rows, n_head, n_new, d_head] -> the same with n_all
@@ -339,21 +338,17 @@ class Rows:
         any finite numbers, because the mask hides them.
         """
         rows, n_new = np.arange(len(k))[:, None], k.shape[2]
-        start = self.lengths - n_new if COUNTED_BY == "extend" else self.lengths
-        slots = start[:, None] + np.arange(n_new)  # [n_rows, n_new]
+        slots = self.lengths[:, None] - n_new + np.arange(n_new)  # [n_rows, n_new]
         n_all = slots.max() + 1
         for kept, new in zip(self.kv[:, layer], (k, v)):
             kept[rows, :, slots] = new.swapaxes(1, 2)
-        if COUNTED_BY == "append" and layer == self.kv.shape[1] - 1:
-            self.lengths = self.lengths + n_new  # count them
         return self.kv[:, layer, :, :, :n_all]
 
     def cut(self, lengths):  # [n_rows]
         """In each row i, forget the tokens from position lengths[i] on."""
         self.lengths = np.minimum(self.lengths, lengths)
-        if CLEARS:
-            for row, length in enumerate(self.lengths):
-                self.kv[:, :, row, :, length:] = 0
+        if CLEARS:  # ours
+            self.kv *= (np.arange(self.n_ctx) < self.lengths[:, None])[:, None, :, None]
 
 
 def prefill(model, prompts, cache):  # -> [n_rows, n_vocab]

@@ -1,6 +1,5 @@
 """Random arrays and tiny models, chosen so that every mistake changes the results."""
 
-import contextlib
 import functools
 from typing import Any
 
@@ -15,33 +14,6 @@ def numbers(*shape, scale=1.0, seed=0):
 @functools.cache
 def drawn(shape, scale, seed):
     return np.random.default_rng([seed, *shape]).normal(0, scale, shape).astype(np.float32)
-
-
-RUNNING: list[int] = []  # the ids of owners, one of whose functions is running
-
-
-@contextlib.contextmanager
-def heard(owner, name, note):
-    """In the `with` block, call note(result, *args, **more) after each call of owner.name, but not
-    if another function of the owner calls it. The result is None if the call raises an error."""
-    kept = getattr(owner, name)
-
-    def call(*args, **more):
-        result, inside = None, id(owner) in RUNNING
-        RUNNING.append(id(owner))
-        try:
-            result = kept(*args, **more)
-            return result
-        finally:
-            RUNNING.pop()
-            if not inside:
-                note(result, *args, **more)
-
-    setattr(owner, name, call)
-    try:
-        yield
-    finally:
-        setattr(owner, name, kept)
 
 
 def dense(n_in, n_out, seed, scale=1.0):

@@ -38,8 +38,6 @@ MISTAKES = [
     ("cached", "`chunk` instead of `start + chunk`", "cache.length + chunk]", "chunk]"),
     ("cached", "+ chunk], cache)` instead", "+ chunk], cache, last=1)", "+ chunk], cache)"),
     ("rows", "`v[row], k[row]` instead", "= k[row], v[row]", "= v[row], k[row]"),
-    ("rows", "positions of the longest row", "np.arange(length, length + n_new) for",
-     "np.arange(n_new) + max(self.lengths) for"),
     ("rows", "the last column", "logits[np.arange(len(prompts)), lengths - 1]", "logits[:, -1]"),
     ("rows", "without `cache.cut(lengths)`", "    cache.cut(lengths)\n", ""),
     ("rule", "q / p instead", "> p[x] / q[x]", "> q[x] / p[x]"),
