@@ -77,12 +77,10 @@ def overflow(m, before, new):
 
 def see_cut(m, seed):
     yield from play_texts(m, "tokens", IDS[:4], ("cut", 3), IDS[4:5])
-    yield from play_texts(m, "kept tokens", IDS[:4], ("cut", 4), IDS[4:5])
-    more = IDS[:6], ("cut", 2), IDS[6:8], IDS[:1], ("cut", 6), IDS[1:2]
+    more = IDS[:6], ("cut", 2), IDS[6:8], IDS[:1], ("cut", 6), ("cut", 5), IDS[1:2]
     yield from play_texts(m, "more tokens", *more)
-    yield from play_texts(m, "other tokens", IDS[:6], ("cut", 0), IDS[:2])
     two = np.array([IDS[:4], IDS[2:6]])
-    yield from play_texts(m, "tokens of two texts", two, ("cut", 3), two[:, :2], batch=(2,))
+    yield from play_texts(m, "tokens of two texts", two, ("cut", 0), two[:, :1], batch=(2,))
 
 
 def see_select(m, seed):

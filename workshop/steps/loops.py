@@ -57,15 +57,12 @@ def see_loop(loop, name, seed):
     """Yield those results that must be the same for the loops naive and cached."""
     tokens, sequence, model, first = run(loop, 7)
     yield Seen(f"the tokens of {name}", tokens)
-    yield Seen("the text after the loop", sequence.ids)
     yield Seen(f"sequence.ids, when {name} yields the first token", first)
     yield Seen("the tokens when a stop id is drawn", run(loop, 7, stop_ids=(0,))[0])
     yield Seen("the tokens when the reader ends the text after 3", run(loop, 7, end=3)[0])
     yield Seen("the tokens when 0 are wanted", run(loop, 0)[0])
     first = [run(loop, 1, sampler=Sampler(), seed=[seed, i])[0] for i in range(250)]
     yield Seen("the first token of 250 texts", first, "~")
-    again = [run(loop, 6, sampler=Sampler(), seed=1)[0] for _ in range(2)]
-    yield Seen("the same seed gives the same text", again[0] == again[1])
     yield Seen("passes through the model for 7 tokens after 5", len(model.passes), "<=")
     yield Seen("tokens run through the model for 7 tokens after 5", model.n_rows, "<=")
 
@@ -85,8 +82,7 @@ def see_draw(m, seed):
         return isinstance(m.draw(probs, rng), int | np.integer)
 
     yield Seen("draw gives a whole number", is_whole)
-    for sure in ([0, 0, 1], [1, 0, 0]):
-        yield Seen(f"400 draws from {sure}", partial(draws, sure, 400), "~")
+    yield Seen("400 draws from 1 0 0", lambda: draws([1, 0, 0], 400), "~")
     yield Seen("2000 draws from 0.08 0.32 0 0.15 0.3 0 0.15", lambda: draws(probs, 2000), "~")
     name = "two generators with the same seed give the same draws"
     one, other = (partial(draws, probs, 9, np.random.default_rng(5)) for _ in range(2))
@@ -113,37 +109,34 @@ def see_filter(make, name, settings):
     yield Seen(f"the argument of {name}'s filter after the call", logits, "n_vocab")
     hidden = np.where(SCORES > 0.5, SCORES, np.float32(-np.inf))
     yield see(f"{name} where three are -inf", settings[0], hidden)
-    yield see(f"{name}({settings[0]}) of {SCORES - 4}", settings[0], SCORES - 4)
 
 
 def see_temperature(m, seed):
-    yield from see_filter(m.temperature, "temperature", (0.5, 2.0, 3.0))
+    yield from see_filter(m.temperature, "temperature", (0.5, 2.0))
 
 
 def see_top_k(m, seed):
-    yield from see_filter(m.top_k, "top_k", (3, 1, 9, 7, 6))
+    yield from see_filter(m.top_k, "top_k", (1, 6, 9, 3))
 
 
 def see_top_p(m, seed):
-    yield from see_filter(m.top_p, "top_p", (0.8, 0.3, 0.9, 0.5, 0.99, 1.0, 0.05, 0.15, 0.7))
+    yield from see_filter(m.top_p, "top_p", (0.8, 0.3, 0.99, 1.0, 0.05, 0.5))
 
 
 def see_advance(m, seed):
     model, ids = WatchedModel(), [3, 1, 4, 1, 5, 2, 6]
     cache = model.new_cache()
     yield Seen("advance with an empty cache", lambda: m.advance(model, ids[:4], cache), "n_vocab")
-    yield Seen("the length of the cache", cache.length)
     yield Seen("advance by three more tokens", lambda: m.advance(model, ids, cache), "n_vocab")
     yield Seen("the texts in the cache", cache.rows)
     yield Seen("ids after the call", ids)
     yield Seen("passes (tokens before, new tokens)", model.passes)
     yield Seen("rows of logits that the passes compute", model.n_logits, "<=")
-    for n in 7, 6:
-        model = WatchedModel()
-        found = partial(m.advance, model, ids[:n], model.new_cache(), chunk=3)
-        yield Seen(f"advance by {n} tokens with chunk=3", found, "n_vocab")
-        yield Seen(f"passes of {n} tokens with chunk=3", model.passes)
-        yield Seen(f"rows of logits with chunk=3, {n} tokens", model.n_logits, "<=")
+    model = WatchedModel()
+    found = partial(m.advance, model, ids, model.new_cache(), chunk=3)
+    yield Seen("advance by 7 tokens with chunk=3", found, "n_vocab")
+    yield Seen("passes of 7 tokens with chunk=3", model.passes)
+    yield Seen("rows of logits with chunk=3", model.n_logits, "<=")
 
 
 def see_cached(m, seed):

@@ -11,9 +11,7 @@ def see_merge(m, seed):
     for text, pair in (
         ("a b c a b", "a b"),
         ("a a a", "a a"),
-        ("b a b b a c", "a b"),
         ("a bc ab c abc", "ab c"),
-        ("a", "a b"),
         ("", "a b"),
     ):
         symbols = text.encode().split()
@@ -30,11 +28,7 @@ MERGES = [
 VOCAB = {bytes([byte]): 300 + byte for byte in range(256)}
 VOCAB |= {left + right: 7 * rank % 23 for rank, (left, right) in enumerate(MERGES)}
 VOCAB |= {b"inn": 901, b"ther": 902, b"xyz": 903}  # tokens that no merge can produce
-WORDS = (
-    "the t ther there tata heat heating inn xinnn xyz eee eeeee caf\u00e9 \u20ac hell tatathering"
-    " thehe hetahe eehell inginate"
-).split()
-WORDS += ["", " the", " at", "\n", "  "]
+WORDS = ["", " at", *"the ther there heat xinnn eeeee caf\u00e9 \u20ac tatathering hetahe".split()]
 
 
 def see_encode(m, seed):

@@ -48,7 +48,6 @@ def see_rule(m, seed):
 
     for p, drafts in (
         ([1, 0, 3, 2], [1, 0, 3]),
-        ([2, 0, 3, 1], [1, 0, 3]),
         ([1, 1, 3, 1], [1, 0, 3]),
         ([2, 1, 3, 1], [2, 2, 0]),
         ([1, 2, 0, 3], [1, 2, 0]),
@@ -57,10 +56,9 @@ def see_rule(m, seed):
         yield Seen(f"drafts {drafts}, p certain of {p}", partial(sure, p, drafts))
     ids = list(IDS)
     yield Seen("ids after the call", lambda: (sure([1, 0, 3, 2], [1, 0, 3], ids), ids)[1])
-    for n in 80, 600:  # 80 calls are enough to reveal most mistakes
-        for drafts in ([1, 0], [3, 0], [0, 2]):
-            found = partial(many, n, P, drafts, Q)
-            yield Seen(f"the tokens of {n} calls with the drafts {drafts}", found, "~")
+    for n, drafts in (80, [1, 0]), (600, [1, 0]), (600, [0, 2]):  # 80 reveal most mistakes
+        found = partial(many, n, P, drafts, Q)
+        yield Seen(f"the tokens of {n} calls with the drafts {drafts}", found, "~")
 
 
 def best(ids, n):
@@ -95,12 +93,9 @@ def see_drafts(m):
     yield Seen("two drafts after none were accepted", partial(drafts, ids, 2))
     ids = [*ids, *best(ids, 2), 4]
     yield Seen("two drafts after all were accepted", partial(drafts, ids, 2))
-    yield Seen("tokens run through it in all", model.n_rows, "<=4")
-    yield Seen("no drafts", lambda: drafts(ids, 0))
     other = [*PROMPT[:2], 6, 6, 0, 6, 2, 2, 0, 0, 1]
     name = "two drafts after a different text with the same beginning"
     yield Seen(name, lambda: drafts(other, 2))
-    yield Seen("drafts for the same ids again", lambda: drafts(other, 2))
 
 
 def see_draft_model(m, seed):
@@ -121,7 +116,6 @@ def see_draft_model(m, seed):
             yield (*map(int, drafts), int(drafter.propose([0, 1, 2, 2], 1)[0][0]))
 
     yield Seen("drafts of 300 seeds: two, and one more in a second call", lambda: [*texts()], "~")
-    yield Seen("distributions of the last drafts", lambda: np.array(last[:1]), "n, n_vocab")
     yield Seen("the first draft is the token that the text's rng would draw", equal, "~")
 
 
@@ -157,7 +151,6 @@ def see_loop(m, n, name, gamma=3, good=GOOD, **how):
     yield Seen(f"the tokens {name}", tokens)
     if "end" not in how:
         yield Seen(f"sequence.ids {name}, when the first token is yielded", first)
-        yield Seen(f"the text after the loop {name}", sequence.ids)
         yield Seen(f"(tokens so far, n) of each call of propose {name}", script.asked)
         yield Seen(f"tokens run through the model {name}", model.n_rows, "<=")
         yield Seen(f"passes through the model {name}", len(model.passes), "<=1")
@@ -167,9 +160,8 @@ def see_loop(m, n, name, gamma=3, good=GOOD, **how):
 
 def see_speculative(m, seed):
     yield from see_loop(m, 17, "with gamma = 3")
-    yield from see_loop(m, 6, "of a short text, gamma = 5", 5)
-    yield from see_loop(m, 9, "if all drafts are right", 3, good=(True,))
-    yield from see_loop(m, 9, "if all drafts are wrong", 3, good=(False,))
+    yield from see_loop(m, 9, "if all drafts are right, gamma = 5", 5, good=(True,))
+    yield from see_loop(m, 9, "if all drafts are wrong", good=(False,))
     yield from see_loop(m, 17, "when a stop id is drawn", stop_ids=(3,))
     yield from see_loop(m, 17, "when the caller ends the text after 5", end=5)
     yield from see_loop(m, 0, "when 0 tokens are wanted")
@@ -217,15 +209,12 @@ def see_texts(m, name, n, width, stop_ids=(), seed=2, **more):
 
 def see_beam(m, seed):
     yield from see_texts(m, "with width 3", 4, 3)
-    yield from see_texts(m, "with width 1", 4, 1)
     yield from see_texts(m, "with a stop id", 5, 3, (2,))
     yield from see_texts(m, "with two stop ids", 6, 4, (0, 2))
-    yield from see_texts(m, "with width 4 and a stop id", 6, 4, (1,), seed=1)
     yield from see_texts(m, "with length_penalty=2", 6, 4, (1,), length_penalty=2.0)
     yield from see_texts(m, "with length_penalty=0", 6, 4, (1,), seed=16, length_penalty=0.0)
-    yield from see_texts(m, "with width 2, length_penalty=0", 3, 2, (2,), length_penalty=0.0)
     yield from see_texts(m, "with a stop id among the best", 4, 2, (2,), seed=1)
-    yield from see_texts(m, "with n=1", 1, 3)
+    yield from see_texts(m, "with n=1, width 1", 1, 1)
 
 
 WRONG = mistakes(r"""
