@@ -38,7 +38,7 @@ WHY_FLOAT64 = "np.sqrt, np.where, np.zeros and np.array return float64 for Pytho
 class Part(NamedTuple):
     """Functions that are checked together, and the lesson that explains them.
 
-    mistakes: known mistakes, which are tried in each of the `styles` (see `build`). Slips are
+    mistakes: known mistakes, first one of the source that has the right functions. Slips are
     possible in the functions that they change, too. needs: what the reader must have written
     before the check, if not `names`. libraries: what the check needs besides NumPy. title: what
     this part of a step is about, if a step has several such parts.
@@ -48,7 +48,6 @@ class Part(NamedTuple):
     observe: Callable[[Any, int], Iterator[Seen]]
     mistakes: tuple = ()
     lesson: str = ""
-    styles: tuple = ("",)
     needs: tuple = ()
     libraries: tuple = ()
     title: str = ""
@@ -333,13 +332,12 @@ def judge(
         return "argument", f"{told} Keep the names of the arguments."
     if not name:
         return None, says
-    known = ((mistake, style) for mistake in part.mistakes for style in part.styles)
-    found, share = named(part, mine, right, known, NAMED)
+    found, share = named(part, mine, right, part.mistakes, NAMED)
     if share < 1 and (slip := mended()):
         return slip, f"{part.names[0]}: these are the results {slip}. ({says})"
     if share <= SURE:
-        made = ((slip, style) for style in part.styles[::3] for slip in part.slips())
-        found, share = max((found, share), named(part, mine, right, made, 1.0), key=lambda x: x[1])
+        slip, all_of_them = named(part, mine, right, part.slips(), 1.0)
+        found, share = (slip, all_of_them) if slip else (found, share)
     if share > SURE:
         these = "these are the results" if share == 1 else "the first wrong results are those"
         more = "" if share == 1 else ", but not all of them"
@@ -351,15 +349,15 @@ def judge(
 
 
 def named(
-    part: Part, mine: Tape, right: Tape, known: Iterable, least: float
+    part: Part, mine: Tape, right: Tape, known: Iterable[Mistake], least: float
 ) -> tuple[Mistake | None, float]:
     """Return the known mistake that explains the results of `mine` best, and the share of the wrong
-    results that it explains, at least `least`. known: mistakes and their styles."""
+    results that it explains, at least `least`. known: mistakes."""
     odd = [is_wrong(a, right.find(a.label)) for a in mine]
     best, most, n_results, end = None, 0.0, 0, time.monotonic() + most_seconds
-    for mistake, style in known:
+    for mistake in known:
         try:
-            other = Tape(part, build(part.source, mistake, style))
+            other = Tape(part, build(mistake.source, mistake))
         except SyntaxError:
             continue
         share = fit(mine, odd, other, right, max(least, most))

@@ -15,7 +15,7 @@ import numpy as np
 
 from workshop.compare import Raised, Seen, is_right, tell
 from workshop.engine import Tape, difference, right_tape
-from workshop.mistakes import STYLE, Mistake, build, read, text_of
+from workshop.mistakes import Mistake, build, read, text_of
 from workshop.steps import STEPS
 
 HELPERS = dict.fromkeys(("check", "keep"), "samplers.py") | {
@@ -24,7 +24,7 @@ HELPERS = dict.fromkeys(("check", "keep"), "samplers.py") | {
 }
 PATCHED = re.compile(
     r"\bif (True|False)\b|\bpass$|\b0 \*|[+*] 0\b|\b_ = |in \[0\]|^ *(if|for|while) .*: \w|.{101}"
-    r"|\[\*|\)\[|\(\(|\b_\b|; |\bsorted|\(COUNTED|= \([\w.]+\)$"
+    r"|\[\*|\)\[|\(\(|\b_\b|; |\bsorted|= \([\w.]+\)$"
 )
 HEAD = """# hunt {step} {seed}: this file has one mistake. A result that it changes:
 #   {symptom}
@@ -92,25 +92,6 @@ def code(wrong: Mistake | None = None) -> str:
 
 
 def definition(text: str, name: str) -> str:
-    """Return the text of a function or class, without the code for other styles."""
+    """Return the text of a function or class."""
     node = next(n for n in ast.parse(text).body if getattr(n, "name", None) == name)
-    segment = str(ast.get_source_segment(text, node))
-    text = ast.unparse(OneStyle().visit(node)) if has_style(segment) else segment
-    return text.replace("  # ours", "")
-
-
-def has_style(text: str) -> bool:
-    return any(name in text for name in STYLE)
-
-
-class OneStyle(ast.NodeTransformer):
-    """Decide the conditions on the style, as in the first style."""
-
-    def visit_If(self, node):
-        self.generic_visit(node)
-        test = ast.unparse(node.test)
-        if not has_style(test):
-            return node
-        return node.body if eval(test, dict(STYLE)) else node.orelse
-
-    visit_IfExp = visit_If
+    return str(ast.get_source_segment(text, node)).replace("  # ours", "")

@@ -22,17 +22,10 @@ MOST_ROUNDS = 5_000  # of all `while` loops of a function with a mistake
 REFERENCE = "workshop/reference.py"
 # a function that the reader writes, down to its docstring, and then our code
 BODIES = r'^( *)(def (?!new_cache|learn|model|fast).*\n +"""(?s:.*?)""")\n(?:\1    .*\n)*'
-# Readers differ in how a cache counts and stores its tokens, and a mistake then has other results.
-# So known mistakes of a cache are tried in several styles.
-STYLE = {
-    "COUNTED_BY": "extend",  # or "append", in the last block, or "model", after the last block
-    "CLEARS": False,  # whether Rows.cut sets the slots that it frees to 0
-    "JOINS": False,  # whether new keys are joined to the old ones, instead of put into slots
-}
 DEFINITION = ast.FunctionDef, ast.ClassDef
 TEXTS: dict[str, str] = {}  # {name: the text of a source that is no file}
 PROJECT = vars(gpt2) | vars(generate) | vars(samplers) | vars(speculative)
-NAMES: dict[str, dict] = {REFERENCE: PROJECT | STYLE}  # {name: what that source's functions use}
+NAMES: dict[str, dict] = {REFERENCE: PROJECT}  # {name: what that source's functions use}
 
 
 class Mistake(NamedTuple):
@@ -46,24 +39,52 @@ class Mistake(NamedTuple):
     project: str = ""
 
 
-def mistakes(table: str) -> tuple[Mistake, ...]:
+def variants(table: str) -> tuple[str, ...]:
+    """Read a table of texts that are like reference.py but for some changes, and return their
+    names. Instead of a change there may be the name of a text with such changes."""
+    known: dict[str, list[str]] = {}
+    for name, *lines in entries(table):
+        known[name] = [change for line in lines for change in known.get(line, [line])]
+        TEXTS[name], NAMES[name] = replaced(read(REFERENCE), known[name]), PROJECT
+    return tuple(known)
+
+
+def entries(table: str) -> list[list[str]]:
+    joined = re.sub(r"\n {7}(?= )|\n {3}(?= ->)", "", table.strip("\n"))
+    return [entry.split("\n    ") for entry in re.split(r"\n(?=\S)", joined)]
+
+
+def replaced(code: str, changes: list[str]) -> str:
+    """Return code after some changes, or "" if a text to replace is not there."""
+    for change in changes:
+        old, new = re.split(" ->|=>", change.replace(r"\n", "\n"), maxsplit=1)
+        old = old or code.splitlines()[-1].strip()
+        if old not in code:
+            return ""
+        line = code[: code.index(old) + 1].splitlines()[-1] + "."
+        indent = line[: len(line) - len(line.lstrip())]
+        code = code.replace(old, new.strip(" ").replace("; ", "\n" + indent))
+    return code
+
+
+def mistakes(table: str, variants: tuple[str, ...] = ()) -> tuple[Mistake, ...]:
     """Read a table of mistakes. "[FILE FUNCTION ...]" is a heading: the mistakes below it are made
     in each of these functions that has the old text. A mistake is a message and its changes:
     "    old -> new", or "    => new" to replace the last line of the function. "; " begins a new
     line of code. "    -> new" and lines with 8 spaces continue the line above. "    # ..." names a
-    real project that had it."""
+    real project that had it. A mistake is also made in those variants that have the old text."""
     found, source, functions = [], "", [""]
-    for entry in re.split(r"\n(?=\S)", re.sub(r"\n {7}(?= )|\n {3}(?= ->)", "", table.strip("\n"))):
-        says, *lines = entry.split("\n    ")
+    for says, *lines in entries(table):
         if says.startswith("["):
             source, *functions = says.strip("[]").split()
             continue
         project = " ".join(line[2:] for line in lines if line.startswith("# "))
         changes = [line for line in lines if not line.startswith("# ")]
-        made = [(name, changed(source, name, changes)) for name in functions]
-        if not any(code for _, code in made):
+        places = itertools.product((source, *variants), functions)
+        made = [(*place, changed(*place, changes)) for place in places]
+        if not any(code for *_, code in made):
             raise LookupError(f"{functions} of {source} have no {changes}")
-        found += [Mistake(says, source, name, code, project) for name, code in made if code]
+        found += [Mistake(says, *place, code, project) for *place, code in made if code]
     return tuple(found)
 
 
@@ -75,25 +96,17 @@ def of(functions: str, found: tuple[Mistake, ...]) -> tuple[Mistake, ...]:
 def changed(source: str, function: str, changes: list[str]) -> str:
     """Return the lines of a function after the changes, or "" if a text to replace is not there."""
     begin, end = body(source, function)
-    code = read(source)[begin:end]
-    for change in changes:
-        old, new = re.split(" ->|=>", change.replace(r"\n", "\n"), maxsplit=1)
-        old = old or code.splitlines()[-1].strip()
-        if old not in code:
-            return ""
-        code = code.replace(old, new.strip(" "))
-    return re.sub(r"(?m)^( *).*; .*", lambda line: line[0].replace("; ", "\n" + line[1]), code)
+    return replaced(read(source)[begin:end], changes)
 
 
 @functools.cache
-def build(source: str, wrong: Mistake | None = None, style: str = "") -> types.ModuleType:
-    """Return a file of the project as a module. wrong: the mistake to put into it. style: lines
-    such as "JOINS = True"."""
+def build(source: str, wrong: Mistake | None = None) -> types.ModuleType:
+    """Return a file of the project as a module. wrong: the mistake to put into it."""
     module = types.ModuleType("ours")
     vars(module).update(NAMES.get(source, {}))
     if wrong:
         wrong = wrong._replace(code=ending(wrong.code, vars(module)))
-    for chunk in [*text_of(source, wrong).split("\n\n\n"), style]:  # they separate functions
+    for chunk in text_of(source, wrong).split("\n\n\n"):  # they separate functions
         if not (chunk.startswith("def ") and chunk.endswith('"""')):  # NAMES has this function
             exec(compiled(chunk), vars(module))
     return module

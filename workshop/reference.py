@@ -136,8 +136,6 @@ class GPT2:
         x = self.params["wte"][ids] + self.params["wpe"][positions]  # [..., n_new, n_embd]
         for layer, block in enumerate(self.params["blocks"]):
             x = self.block(x, **block, mask=mask, cache=cache, layer=layer)
-        if COUNTED_BY == "model" and cache is not None:
-            cache.length = cache.length + n_new  # count them
         x = x if last is None else x[..., -last:, :]
         x = layer_norm(x, **self.params["ln_f"], eps=self.eps)
         return linear(x, self.params.get("lm_head", self.params["wte"]))
@@ -246,7 +244,7 @@ class Cache:
         self.n_ctx, self.length = n_ctx, 0  # length: the number of tokens in the cache
         # Create storage for each block's keys and values here: an array with n_ctx slots, or
         # arrays that grow. batch is () for one text, (8,) for eight texts of equal length.
-        shape = (*batch, n_head, 0 if JOINS else n_ctx, d_head)  # ours
+        shape = (*batch, n_head, n_ctx, d_head)  # ours
         self.kv = [[np.zeros(shape, np.float32) for _ in range(2)] for _ in range(n_layer)]  # ours
 
     def extend(self, n_new):  # int -> [n_new]
@@ -257,34 +255,22 @@ class Cache:
         old = self.length
         if old + n_new > self.n_ctx:
             raise ValueError(f"{old + n_new} tokens do not fit the context of {self.n_ctx}")
-        if COUNTED_BY == "extend":
-            self.length = old + n_new  # count them
+        self.length = old + n_new  # count them
         return np.arange(old, old + n_new)
 
     def append(self, layer, k, v):  # 2 x [*batch, n_head, n_new, d_head] -> the same with n_all
         """Store a block's new keys and values; return all its keys and values, old and new."""
-        n_new = k.shape[-2]
-        start = self.length - n_new if COUNTED_BY == "extend" else self.length
-        stop = start + n_new
-        kept = self.kv[layer]  # [keys, values]
-        if JOINS:
-            pairs = zip(kept, (k, v)) if kept[0].size else ()
-            both = [np.concatenate([old, new], axis=-2) for old, new in pairs] or [k, v]
-            self.kv[layer] = both
-        else:
-            for slots, new in zip(kept, (k, v)):
-                slots[..., start:stop, :] = new
-            both = [slots[..., :stop, :] for slots in kept]
-        if COUNTED_BY == "append" and layer == len(self.kv) - 1:
-            self.length = start + n_new  # count them
+        n_new, kept = k.shape[-2], self.kv[layer]
+        start = self.length - n_new
+        for slots, new in zip(kept, (k, v)):
+            slots[..., start : start + n_new, :] = new
+        both = [slots[..., : start + n_new, :] for slots in kept]
         return both
 
     def cut(self, length):
         """Forget the tokens from position `length` on. Do nothing if there are no such tokens."""
         if length < self.length:
             self.length = length
-            if JOINS:
-                self.kv = [[one[..., :length, :] for one in both] for both in self.kv]
 
     def select(self, rows):  # list of row numbers
         """Step 16: keep only these rows of the batch, in this order. A row may be repeated."""
@@ -347,8 +333,6 @@ class Rows:
     def cut(self, lengths):  # [n_rows]
         """In each row i, forget the tokens from position lengths[i] on."""
         self.lengths = np.minimum(self.lengths, lengths)
-        if CLEARS:  # ours
-            self.kv *= (np.arange(self.n_ctx) < self.lengths[:, None])[:, None, :, None]
 
 
 def prefill(model, prompts, cache):  # -> [n_rows, n_vocab]

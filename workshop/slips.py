@@ -53,7 +53,7 @@ def slips(
     code = Code(source, top)
     begin, end = body(source, function)
     for node, a, b, new in dict.fromkeys(code.confused() if confused else code.slips()):
-        if begin <= a and not re.search("[A-Z]{5}", code.text[a:b]):  # no docstring, and no style
+        if begin <= a:  # it is not a docstring
             says = code.message(node, a, b, new, mends)
             yield Mistake(says, source, function, code.text[begin:a] + new + code.text[b:end])
     for argument, default in code.defaults() if not (confused or mends) else ():

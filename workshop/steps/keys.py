@@ -6,7 +6,7 @@ import numpy as np
 
 from workshop.compare import Seen
 from workshop.engine import Part
-from workshop.mistakes import build, mistakes, of
+from workshop.mistakes import build, mistakes, of, variants
 from workshop.steps.inputs import parameters, tiny
 
 GPT2 = build("workshop/reference.py").GPT2
@@ -118,38 +118,61 @@ def see_prefill(m, seed):
     yield Seen("the logits of one more token", lambda: model(last, cache), "n_rows, n_new, n_vocab")
 
 
-WRONG = mistakes(r"""
-[workshop/reference.py Cache.extend Cache.append GPT2.__call__ Rows.extend Rows.append]
+# Readers differ in how a cache counts and stores its tokens, and a mistake then has other results.
+VARIANTS = variants(r"""
+joined
+    (*batch, n_head, n_ctx, d_head) -> (*batch, n_head, 0, d_head)
+    slots[..., start : start + n_new, :] = new -> pass
+    both = [slots[..., : start + n_new, :] for slots in kept]
+    -> both = [np.concatenate(pair, axis=-2) for pair in zip(kept, (k, v))]; self.kv[layer] = both
+    self.length = length
+    -> self.length = length; self.kv = [[one[..., :length, :] for one in both] for both in self.kv]
+    self.lengths = np.minimum(self.lengths, lengths)
+    -> self.lengths = np.minimum(self.lengths, lengths);
+        self.kv *= (np.arange(self.n_ctx) < self.lengths[:, None])[:, None, :, None]
+counted in append
+    self.length = old + n_new  # count them -> pass
+    start = self.length - n_new -> start = self.length
+    return both
+    -> if layer == len(self.kv) - 1: self.length = start + n_new  # count them\n        return both
+joined, counted in append
+    joined
+    counted in append
+counted by the model
+    self.length = old + n_new  # count them -> pass
+    start = self.length - n_new -> start = self.length
+    x = x if last -> if cache is not None: cache.length = cache.length + n_new  # count them
+        \n        x = x if last
+""")
+TABLE = r"""
+[workshop/reference.py Cache.extend Cache.append GPT2.__call__ Rows.extend]
 with a length that stays 0
     + n_new  # count them -> + 0
 with a length that grows by 1 for each pass, whatever n_new is
     + n_new  # count them -> + 1
-[workshop/reference.py Cache.append Rows.append]
+[workshop/reference.py Cache.append]
 with the new keys and values in later slots: the length already counts the new tokens, so their
         slots begin at length - n_new
-    - n_new if COUNTED_BY -> if COUNTED_BY
+    start = self.length - n_new -> start = self.length
 with the new keys and values in earlier slots: the length does not count the new tokens yet
-    if COUNTED_BY == "extend" else -> if True else
+    start = self.length\n -> start = self.length - n_new\n
 with the length growing in each block instead of once in a pass
-    COUNTED_BY == "append" and layer == -> COUNTED_BY == "append" and 0 <=
+    if layer == len(self.kv) - 1: -> if True:
     # skyzh/tiny-llm, pull request 46: an offset that grew too fast
+with keys and values that are not stored for later passes
+    kept = k.shape[-2], self.kv[layer] -> kept = k.shape[-2], [one.copy() for one in self.kv[layer]]
+with keys and values that are not stored for later passes
+    self.kv[layer] = both -> pass
+with the keys stored as the values, too
+    (k, v) -> (k, k)
+with the new keys and values before the old ones
+    np.concatenate(pair -> np.concatenate(pair[::-1]
 [workshop/reference.py Cache.extend]
 with positions computed after the length has grown
     np.arange(old, old + n_new) -> np.arange(old + n_new, old + 2 * n_new)
 with the length changed before the ValueError
-    if old + n_new -> self.length += n_new * (COUNTED_BY == "extend"); if old + n_new
-[workshop/reference.py Cache.append]
-with keys and values that are not stored for later passes
-    kept = self.kv[layer] -> kept = [one.copy() for one in self.kv[layer]]
-    self.kv[layer] = both -> pass
-with the keys stored as the values, too
-    (k, v) -> (k, k)
-    [k, v] -> [k, k]
-with the new keys and values before the old ones
-    [old, new] -> [new, old]
-    [slots[..., :stop, :] for slots in kept]
-    -> [np.concatenate([slots[..., start:stop, :], slots[..., :start, :]], axis=-2)
-        for slots in kept]
+    self.length = old + n_new  # count them -> pass
+    if old + n_new -> self.length = old + n_new; if old + n_new
 [workshop/reference.py self_attention]
 without cache.append: self_attention does not call it, or GPT2.block passes no cache on
     if cache is not None: -> if False:
@@ -205,16 +228,15 @@ with shorter rows padded at the beginning
     [*prompt, *[0] * (lengths.max() - len(prompt))]
     -> [*[0] * (lengths.max() - len(prompt)), *prompt]
     => return logits[:, -1]
-""")
+"""
+WRONG = mistakes(TABLE, VARIANTS)
 PLACED = "Cache", "self_attention", "GPT2.block", "GPT2.__call__"
 WRITTEN = *PLACED[1:], "Cache.extend", "Cache.append"
-COUNTED = 'COUNTED_BY = "extend"', 'COUNTED_BY = "append"'
-STYLES = *COUNTED, 'COUNTED_BY = "model"', *(f"{style}\nJOINS = True" for style in COUNTED)
 
 
 def part(observe, functions, lesson, *needs, title=""):
     wrong = of(functions, WRONG)
-    return Part(PLACED, observe, wrong, lesson, STYLES, (*WRITTEN, *needs), title=title)
+    return Part(PLACED, observe, wrong, lesson, (*WRITTEN, *needs), title=title)
 
 
 OWN_STEP, OWN = '"The loop and its cache": A step of our own.', " ".join(WRITTEN)
@@ -229,7 +251,6 @@ ROWS = (
         see_rows,
         of("Rows.__init__ Rows.extend Rows.append Rows.cut", WRONG),
         '"Serving": A row for each request.',
-        ("", "CLEARS = True"),
         needs=("Rows.extend", "Rows.append", "Rows.cut"),
     ),
     Part(

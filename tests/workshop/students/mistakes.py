@@ -19,7 +19,7 @@ MISTAKES = [
     ("block", "without `x +`", "return x + feed", "return feed"),
     ("block", "`h + self_attention", "x = x + self_attention(h", "x = h + self_attention(h"),
     ("model", "wpe", ' + np.take(self.params["wpe"], positions, 0)', ""),
-    ("model", "wte as the head", 'self.params.get("lm_head", ', "("),
+    ("model", "wte as the head", 'x @ self.params.get("lm_head", ', "x @ ("),
     ("naive", "`sequence.ids[-1:]`", "model(np.array(sequence.ids), last=1)[-1]",
      "model(np.array(sequence.ids[-1:]), last=1)[-1]"),
     ("draw", "most probable token", "np.log(probs) + rng.gumbel(size=len(probs))", "probs"),
