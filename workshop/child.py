@@ -32,8 +32,10 @@ def main(file: str, request: str) -> None:
 
     @contextlib.contextmanager
     def limited(path):
-        if path:
-            faulthandler.dump_traceback_later(seconds, exit=True, file=out)
+        if not path:
+            yield
+            return
+        faulthandler.dump_traceback_later(seconds, exit=True, file=out)
         try:
             yield
         finally:

@@ -133,7 +133,7 @@ class Reader:
             kept = vars(place)[name]
             try:
                 setattr(place, name, function_of(slip, vars(self.module)))
-                with contextlib.redirect_stdout(None):
+                with contextlib.redirect_stdout(None), Tape.limited(self.path):
                     tape = Tape(part, self.module)
                     differ = difference(tape, right, is_right)
             except SyntaxError:
@@ -285,9 +285,12 @@ def check(reader: Reader, step: Step, name: bool = True, begin: Callable = str) 
             continue
         reader.place(part)
         begin(key := f"{step.name} {i}")
-        found = reader.ended.get(key) or judge(
-            part, reader.module, reader.path, name, functools.partial(reader.mended, part)
-        )
+
+        def mended(key=f"{key}, mended", part=part):
+            begin(key)
+            return None if key in reader.ended else reader.mended(part)
+
+        found = reader.ended.get(key) or judge(part, reader.module, reader.path, name, mended)
         if found:
             wrong.append((found[0], f"{found[1]} See {part.lesson}"))
             reader.wrong |= dict.fromkeys(part.names, step.name)

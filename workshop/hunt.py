@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from workshop.compare import Raised, Seen, is_right, tell
-from workshop.engine import Tape, difference, right_tape
-from workshop.mistakes import Mistake, build, read, text_of
+from workshop.engine import Part, Tape, difference, right_tape
+from workshop.mistakes import Mistake, body, build, read, text_of
 from workshop.steps import STEPS
 
 HELPERS = dict.fromkeys(("check", "keep"), "samplers.py") | {
@@ -65,8 +65,8 @@ def choose(step: str | None, seed: int) -> tuple[str, Mistake, tuple[Seen, Seen]
     if step not in steps:
         sys.exit(f"the step {step} has no known mistakes: choose a different step")
     parts, rng = steps[step], np.random.default_rng(seed)
-    made = [(part, m) for part in parts for m in part.mistakes if not looks_patched(m)]
-    slipped = [(part, m) for part in parts for m in part.slips() if not looks_patched(m)]
+    made = [(part, m) for part in parts for m in part.mistakes if looks_natural(part, m)]
+    slipped = [(part, m) for part in parts for m in part.slips() if looks_natural(part, m)]
     while True:
         pool = made if made and rng.random() < 0.5 else slipped
         part, wrong = pool[rng.integers(len(pool))]
@@ -77,10 +77,11 @@ def choose(step: str | None, seed: int) -> tuple[str, Mistake, tuple[Seen, Seen]
                 return step, wrong, differ
 
 
-def looks_patched(wrong: Mistake) -> bool:
-    """Return whether the mistake has a line that nobody would write, which gives it away."""
-    new = [line for line in wrong.code.splitlines() if line not in read(wrong.source)]
-    return any(map(PATCHED.search, new))
+def looks_natural(part: Part, wrong: Mistake) -> bool:
+    """Return whether the mistake is in our code, and each new line is one that somebody writes."""
+    old = read(wrong.source)[slice(*body(wrong.source, wrong.function))]
+    new = [line for line in wrong.code.splitlines() if line not in old]
+    return wrong.source == part.source and not any(map(PATCHED.search, new))
 
 
 def code(wrong: Mistake | None = None) -> str:

@@ -114,7 +114,7 @@ def test_no_accident_is_a_mistake(read):
 
 @pytest.mark.parametrize("part", [part for _, part in PARTS], ids=IDS)
 def test_slips_are_found_in_every_function(part):
-    assert next(part.slips(), None) or not part.mistakes
+    assert next(part.slips(), None) or part is STEPS[-1].parts[0]
     assert all(slip.code for slip in part.slips())
 
 
@@ -328,8 +328,7 @@ def test_no_hunt_has_code_that_gives_its_mistake_away():
         chosen = [hunt.choose(step.name, seed)[1:] for seed in range(4)]
         assert len({wrong for wrong, _ in chosen}) > 1, "each seed chooses the same mistake"
         for wrong, (a, b) in chosen:
-            assert "; " not in wrong.code and not hunt.looks_patched(wrong)
-            assert "COUNTED" not in wrong.code or "COUNTED" not in hunt.code(wrong)
+            assert not re.search("; |^ *pass$", wrong.code, re.MULTILINE)
             mine, _, right = tell(a, b).rpartition(": ")[2].partition(" instead of ")
             assert mine != right
 

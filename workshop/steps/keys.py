@@ -222,8 +222,6 @@ with all rows cut to the smallest of the lengths
 [workshop/reference.py prefill]
 with the logits of the last column, which belong to the padding in shorter rows
     => return logits[:, -1]
-of logits of [n_rows, n_rows] tokens: index rows and columns together
-    => return logits[:, lengths - 1]
 with shorter rows padded at the beginning
     [*prompt, *[0] * (lengths.max() - len(prompt))]
     -> [*[0] * (lengths.max() - len(prompt)), *prompt]

@@ -209,8 +209,6 @@ of a new random number for each token's running sum
 of probabilities, but a filter returns logits
     logits / scale -> np.exp(logits / scale) / np.exp(logits / scale).sum()
 [samplers.py keep]
-with 0 instead of -inf: e^0 is 1
-    => return np.where(kept, logits, np.float32(0))
 of probabilities, but a filter returns logits
     => return np.where(kept, softmax(logits), 0)
 with the logits unchanged

@@ -242,8 +242,6 @@ with the token after all drafts drawn from the row before the last
     logits[-1] -> logits[max(len(drafts) - 1, 0)]
 with only ids given to the sampler, which needs the accepted drafts, too
     ids + tokens -> ids
-with only ids given to the sampler before a draft
-    sampler(logits[len(tokens)], ids + tokens) -> sampler(logits[len(tokens)], ids)
 with one random number for all drafts
     tokens: Ids = [] -> tokens: Ids = []; u = rng.random()
     rng.random() * q[x] -> u * q[x]
@@ -287,8 +285,6 @@ with each token yielded before it is appended: append it, then yield it
 of a loop that appends to sequence.ids: only sequence.append notices the end
     yield sequence.append(token) -> sequence.ids.append(token); yield token
 [workshop/reference.py beam_search]
-with only the log probability of the last token
-    log_softmax(logits) + np.array([[log_p] for _, log_p in beams]) -> log_softmax(logits)
 with `width` equal beams at the beginning, so that the
         first step keeps the same token `width` times
     cache, beams, finished = model.new_cache(1), [([], 0.0)], []
@@ -303,8 +299,6 @@ of a search that ends with the first finished text
     if not kept: -> if not kept or finished:
 of a search that ends as soon as `width` texts are finished
     if not kept: -> if not kept or len(finished) >= width:
-without the texts that are not finished at step n
-    token in model.stop_ids or step == n - 1: -> token in model.stop_ids:
 with all candidates that end finished, even those beyond the best `width`
     if place < width: -> if True:
 with fewer beams after a text is finished: finished candidates take the place of beams
@@ -312,8 +306,6 @@ with fewer beams after a text is finished: finished candidates take the place of
 with the prompt's tokens counted in the length
     log_p / len(ids) -> log_p / (len(prompt) + len(ids))
     # huggingface/transformers, issue 26624
-with the finished texts ranked by log P instead of score
-    -text[2] -> -text[1]
 """)
 WHOLE_LOOP = '"Speculation": The whole loop, step by step.'
 

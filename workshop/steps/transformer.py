@@ -191,8 +191,6 @@ with 1 for visible keys and 0 for hidden ones
     np.float32(-1e10), np.float32(0) -> np.float32(0), np.float32(1)
 without the axis for the heads
     positions[..., None, :, None] -> positions[..., :, None]
-with the axis for the heads before that for the texts
-    positions[..., None, :, None] -> positions[None, ..., :, None]
 [gpt2.py split_heads]
 of a reshape to [n_head, n, d_head], which tears rows apart: swap axes
     x.shape[:-1], n_head, x.shape[-1] // n_head).swapaxes(-2, -3)
@@ -237,8 +235,6 @@ with ln_f after every block instead of once
     x = layer_norm(x, **self.params["ln_f"], eps=self.eps) -> pass
     cache=cache, layer=layer)
     -> cache=cache, layer=layer); x = layer_norm(x, **self.params["ln_f"], eps=self.eps)
-with wte as the head, even if there is an lm_head
-    self.params.get("lm_head", self.params["wte"]) -> self.params["wte"]
 of a model that computes all logits, and then cuts those that it was not asked for
     x = x if last is None else x[..., -last:, :] -> pass
     => x = linear(x, self.params.get("lm_head", self.params["wte"])); return x if last is None else
