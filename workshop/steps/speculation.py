@@ -22,11 +22,7 @@ IDS = [2, 1]
 def by_text(logits, ids):
     """Rotate p by one position for each 2 in ids. This sampler needs the whole text."""
     p = np.exp(logits) / np.exp(logits).sum()
-    return turned(p, list(ids).count(2)).astype(np.float32)
-
-
-def turned(p, n):  # np.roll(p, n), but faster
-    return p[(np.arange(4) - n) % 4]
+    return np.roll(p, list(ids).count(2)).astype(np.float32)
 
 
 def see_rule(m, seed):
@@ -35,7 +31,7 @@ def see_rule(m, seed):
     def verify(p, drafts, qs, ids=()):
         """Call m.verify. p[i]: the sampler's result if all drafts before drafts[i] are accepted."""
         texts = [[*IDS, *drafts[:i]] for i in range(len(p))]
-        rows = np.array([turned(row, -text.count(2)) for row, text in zip(p, texts)])
+        rows = np.array([np.roll(row, -text.count(2)) for row, text in zip(p, texts)])
         tokens = m.verify(np.log(rows + 1e-9), ids or [*IDS], list(drafts), list(qs), by_text, rng)
         return tuple(map(int, tokens))
 
@@ -126,11 +122,9 @@ class Script:
     """A drafter whose drafts are wrong where `good` is False. It records its calls."""
 
     def __init__(self, good):
-        self.model, self.good, self.asked, self.heard = WatchedModel(), good, [], []
+        self.model, self.good, self.heard = WatchedModel(), good, []
 
     def propose(self, ids, n):
-        if n:
-            self.asked.append((len(ids), n))
         drafts, qs = [], []
         for i in range(n):
             q = CHOICE(self.model.after((*ids, *drafts)), [*ids, *drafts])
@@ -151,10 +145,8 @@ def see_loop(m, n, name, gamma=3, good=GOOD, **how):
     yield Seen(f"the tokens {name}", tokens)
     if "end" not in how:
         yield Seen(f"sequence.ids {name}, when the first token is yielded", first)
-        yield Seen(f"(tokens so far, n) of each call of propose {name}", script.asked)
         yield Seen(f"tokens run through the model {name}", model.n_rows, "<=")
         yield Seen(f"passes through the model {name}", len(model.passes), "<=1")
-    if not how:
         yield Seen(f"the arguments of drafter.learn {name}", script.heard)
 
 
@@ -175,30 +167,18 @@ def see_speculative(m, seed):
         tokens = m.speculative(model, sequence, drafter, 2)
         return tuple(map(int, itertools.islice(tokens, 9)))
 
-    for n in 60, 400:
-        name = f"{n} texts of three tokens"
-        yield Seen(name, lambda n=n: [text(i) for i in range(n)], "~")
-
-
-def form(found):
-    """Replace each list of ids and each number in a result with a description of its type."""
-    if isinstance(found, list | tuple) and not isinstance([*found, None][0], int | np.integer):
-        return [form(part) for part in found]
-    return "a list of ids" if isinstance(found, list) else "a number"
+    yield Seen("300 texts of three tokens", lambda: [text(i) for i in range(300)], "~")
 
 
 def see_texts(m, name, n, width, stop_ids=(), seed=2, **more):
     model = WatchedModel(n_vocab=5, stop_ids=stop_ids, seed=seed, scale=1.2, most=60)
-    prompt = [3, 1, 4]
-    try:
-        found = m.beam_search(model, prompt, n, width, **more)
-        yield Seen(f"the result {name}", form(found))
-    except Exception as error:
-        yield Seen(f"the result {name}", error)
-        return
-    if not all(len(text) == 3 and np.ndim(text[0]) == 1 for text in found):
-        return
-    yield Seen(f"the texts {name}", [[int(id) for id in ids] for ids, _, _ in found])
+    prompt, found = [3, 1, 4], []
+
+    def texts():
+        found[:] = m.beam_search(model, prompt, n, width, **more)
+        return [[int(id) for id in ids] for ids, _, _ in found]
+
+    yield Seen(f"the texts {name}", texts)
     for label, i in ("log P", 1), ("scores", 2):
         scores = np.array([float(text[i]) for text in found], np.float32)
         yield Seen(f"their {label} {name}", scores, "text")
