@@ -125,8 +125,8 @@ class GPT2:
         Add the rows of params["wte"] for the ids and the rows of params["wpe"] for the positions.
         Apply each block of params["blocks"] with the causal mask, then layer_norm with
         params["ln_f"], then linear with params["lm_head"], or params["wte"] if there is no lm_head.
-        last: None for all logits, or a number n for those of the last n positions; then compute no
-        others.
+        last: None for all logits, or a number n >= 1 for those of the last n positions; then only
+        these rows go through the last linear.
         Step 11: if there is a cache, `positions = cache.extend(n_new)`.
         """
         ids = np.asarray(ids)
@@ -162,11 +162,17 @@ def temperature(t):
 
 
 def top_k(k):
-    """Return a filter that keeps only the k largest logits, or all if there are fewer than k."""
+    """Return a filter that keeps only the k largest logits, or all if there are fewer than k.
+
+    Of logits that are equal to the k-th largest, you may keep all or as many as you like.
+    """
 
 
 def top_p(p):
-    """Return a filter that keeps top tokens only until their probabilities sum to at least p."""
+    """Return a filter that keeps the fewest top tokens whose probabilities sum to at least p.
+
+    So the token with which the sum reaches p stays.
+    """
 
 
 # === 9. naive =====================================================================================
@@ -228,16 +234,16 @@ def encode(word, merges, vocab):  # str, list of pairs, {bytes: id} -> list of i
 # === 11. keys =====================================================================================
 # A cache stores the keys and values of earlier tokens, so that the model runs only on new tokens.
 # First let self_attention, GPT2.block and GPT2.__call__ use it: call append in self_attention, and
-# extend in __call__. Then write extend and append for one new token at a time, then for several
-# new tokens after earlier tokens, and then cut. The workshop checks these three one by one.
+# extend in __call__. Then write extend, append and cut. The workshop checks three things one by
+# one: one new token at a time, several new tokens after earlier ones, and cut.
 
 
 class Cache:
     """The keys and values of all tokens so far, for each block.
 
     In each pass, the model calls extend once, then append once for each block. After the pass,
-    self.length must include the new tokens. You may count them in extend, in the last block's
-    append, or at the end of GPT2.__call__, but only once.
+    self.length must include the new tokens. Count them once: in extend, in the last block's append,
+    or at the end of GPT2.__call__. So during the pass, you know whether self.length has them.
     """
 
     def __init__(self, n_layer, batch, n_head, n_ctx, d_head):
@@ -291,7 +297,8 @@ def advance(model, ids, cache, chunk=256):  # -> [n_vocab]
 def cached(model, sequence, cache=None):
     """Yield the tokens that naive yields, but run the model on each token only once.
 
-    cache: a cache that contains the beginning of the text; if it is None, use model.new_cache().
+    cache: a cache that contains the beginning of the text, but never all of it. If it is None, use
+    model.new_cache().
     """
 
 
@@ -301,7 +308,10 @@ def cached(model, sequence, cache=None):
 
 
 class Rows:
-    """A cache for rows of different lengths. lengths[i]: how many tokens row i has, at first 0."""
+    """A cache for rows of different lengths. lengths[i]: how many tokens row i has, at first 0.
+
+    Count the new tokens in extend or in the last block's append, not in GPT2.__call__.
+    """
 
     def __init__(self, n_layer, n_rows, n_head, n_ctx, d_head):
         self.n_ctx, self.lengths = n_ctx, np.zeros(n_rows, int)
@@ -331,7 +341,7 @@ class Rows:
         return self.kv[:, layer, :, :, :n_all]
 
     def cut(self, lengths):  # [n_rows]
-        """In each row i, forget the tokens from position lengths[i] on."""
+        """In each row i, forget the tokens from position lengths[i] on, if there are any."""
         self.lengths = np.minimum(self.lengths, lengths)
 
 
@@ -353,7 +363,7 @@ def prefill(model, prompts, cache):  # -> [n_rows, n_vocab]
 
 
 def verify(logits, ids, drafts, qs, sampler, rng):
-    """Return the tokens that follow ids: the accepted drafts and one more token.
+    """Return the tokens that follow ids: the accepted drafts, and one token that you draw.
 
     drafts: ids proposed by a small model; qs[i] [n_vocab]: the distribution q that drafts[i] was
     drawn from. logits [n_drafts + 1, n_vocab]: row i predicts the token at the position of
@@ -373,8 +383,8 @@ class DraftModel:
     def __init__(self, model, sampler, seed):
         """Store what `propose` needs.
 
-        seed: use it to make an rng for the drafts. This rng must not be default_rng(seed), which
-        draws the text, because the drafts must be independent of the text's random numbers.
+        seed: use it to make an rng for the drafts, but not default_rng(seed), which draws the text:
+        the drafts must be independent of its random numbers. default_rng takes lists, too.
         """
         self.model, self.sampler, self.cache = model, sampler, model.new_cache()
         self.rng, self.seen = np.random.default_rng([seed, 1]), []
@@ -382,8 +392,9 @@ class DraftModel:
     def propose(self, ids, n):  # -> n tokens, n distributions [n_vocab]
         """Draw n tokens that follow ids, one by one, with the small model and the sampler.
 
-        Return the tokens and their distributions. In the next call, ids may differ from this text
-        after a common beginning. Keep this beginning in the cache, but run at least the last id.
+        Return the tokens and their distributions. In the next call, ids may differ from ids +
+        tokens after a common beginning. Keep this beginning in the cache, but run at least the last
+        id, whose logits you need.
         """
         drafts, qs = [], []
         same = [a == b for a, b in zip(self.seen, ids[:-1])]
@@ -409,7 +420,7 @@ def speculative(model, sequence, drafter, gamma=4):
 
     In each round get drafts, qs = drafter.propose(sequence.ids, n). n is gamma, or less at the end:
     a round yields up to n + 1 tokens, but only sequence.n_left more may be yielded. Run the model
-    once, on the ids that are not in its cache, followed by the drafts. Call verify, then
+    once, on the ids that are not in the model's cache, then the drafts. Call verify, then
     drafter.learn(ids, drafts, logits, tokens). While sequence.running, append each token, then
     yield it. At the end of the round, cut the rejected drafts from the cache.
     """
@@ -440,7 +451,7 @@ def beam_search(model, prompt, n, width=4, length_penalty=1.0):
     texts are the candidates. The best ones have the largest log P, the sum of the new tokens' log
     probabilities. A candidate that ends with one of model.stop_ids is finished if it is among the
     best `width` candidates; otherwise drop it. The best `width` candidates without a stop id are
-    the next beams. In the last step, the best `width` candidates are finished.
+    the next beams. In the last step, the best `width` candidates are finished, stop id or not.
     score = log P / (number of new tokens) ** length_penalty; rank the finished texts by score.
     Run the model only on each beam's new token, with cache = model.new_cache(1), which has one row.
     After each step, cache.select gives each beam the row of the beam that it continues.
