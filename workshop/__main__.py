@@ -72,12 +72,13 @@ def judge(options: argparse.Namespace) -> int:
         hint(verdicts, options.hint)
     else:
         show(verdicts)
-    states = {verdict["state"] for verdict in verdicts}
-    if states == {"done"}:
+    states = {verdict["step"]: verdict["state"] for verdict in verdicts}
+    if {*states.values()} == {"done"}:
         from workshop.hunt import name_of
 
-        print(name_of(Path(options.file)), end="", file=sys.stderr if options.json else sys.stdout)
-    return int("wrong" in states)
+        name = name_of(Path(options.file), states)
+        print(name, end="", file=sys.stderr if options.json else sys.stdout)
+    return int("wrong" in states.values())
 
 
 def run(file: str, names: list[str]) -> list[dict]:

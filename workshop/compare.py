@@ -102,7 +102,7 @@ def tell(a: Seen | None, b: Seen | None) -> str:
     if b.kind == "~":
         return f"{b.label}: {odd_one(a.value, b.value)}"
     if b.kind.startswith("<="):
-        return f"slow: {b.label}: {a.value} instead of {b.value}"
+        return f"too much work: {b.label}: {a.value} instead of {b.value}"
     if b.kind == "=":
         return f"{b.label}: {plain(a.value)!r:.150} instead of {plain(b.value)!r:.150}"
     if not same_shape(a.value, b.value):

@@ -348,7 +348,7 @@ def judge(
         return found.says, f"{where}: {these} {found.says}{more}. ({says})"
     if found:
         says += f" Some of the wrong results are those {found.says}."
-    return "slow" if told.startswith("slow: ") else None, says
+    return "slow" if told.startswith("too much work: ") else None, says
 
 
 def named(

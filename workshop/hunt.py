@@ -9,6 +9,7 @@ import ast
 import contextlib
 import re
 import sys
+from collections.abc import Collection
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +25,7 @@ HELPERS = dict.fromkeys(("check", "keep"), "samplers.py") | {
 }
 PATCHED = re.compile(
     r"\bif (True|False)\b|\bpass$|\b0 \*|[+*] 0\b|\b_ = |in \[0\]|^ *(if|for|while) .*: \w|.{101}"
-    r"|\[\*|\)\[|\(\(|\b_\b|; |\bsorted|= \([\w.]+\)$"
+    r"|\[\*|\)\[|\(\(|\b_\b|; |\bsorted|(=|return|^) *\(.*\)$"
 )
 HEAD = """# hunt {step} {seed}: this file has one mistake. A result that it changes:
 #   {symptom}
@@ -45,14 +46,15 @@ def prey(file: str, step: str | None, seed: int) -> str:
     return HEAD.format(step=name, seed=seed, symptom=tell(a, b), file=file) + code(wrong)
 
 
-def name_of(path: Path) -> str:
-    """Return how the mistake in a hunt's file is called, or "" if the file is no hunt's file."""
+def name_of(path: Path, steps: Collection[str]) -> str:
+    """Return how the mistake in a hunt's file is called, if it was in one of these steps."""
     found = re.match(r"# hunt (\w+) (\d+):", path.read_text("utf-8", "replace"))
-    if not found:
+    if not found or found[1] not in steps:
         return ""
     _, wrong, _ = choose(found[1], int(found[2]))
+    says = wrong.says.removesuffix(" in our code")
     seen = f" A real project had it, too: {wrong.project}." if wrong.project else ""
-    return f"\nThe mistake in {wrong.function} gave the results {wrong.says}.{seen}\n"
+    return f"\nThe mistake was in {wrong.function}. Its results were those {says}.{seen}\n"
 
 
 def choose(step: str | None, seed: int) -> tuple[str, Mistake, tuple[Seen, Seen]]:
@@ -65,15 +67,16 @@ def choose(step: str | None, seed: int) -> tuple[str, Mistake, tuple[Seen, Seen]
     if step not in steps:
         sys.exit(f"the step {step} has no known mistakes: choose a different step")
     parts, rng = steps[step], np.random.default_rng(seed)
-    made = [(part, m) for part in parts for m in part.mistakes if looks_natural(part, m)]
-    slipped = [(part, m) for part in parts for m in part.slips() if looks_natural(part, m)]
+    made = [m for part in parts for m in part.mistakes if looks_natural(part, m)]
+    slipped = [m for part in parts for m in part.slips() if looks_natural(part, m)]
     while True:
         pool = made if made and rng.random() < 0.5 else slipped
-        part, wrong = pool[rng.integers(len(pool))]
+        wrong = pool[rng.integers(len(pool))]
         with contextlib.suppress(SyntaxError):
-            tape = Tape(part, build(part.source, wrong))
-            differ = difference(tape, right_tape(part), is_right)
-            if differ and all(differ) and not any(isinstance(a.value, Raised) for a in tape):
+            tapes = [(Tape(p, build(p.source, wrong)), right_tape(p)) for p in parts]
+            differ = next(filter(None, (difference(*both, is_right) for both in tapes)), None)
+            raised = any(isinstance(a.value, Raised) for tape, _ in tapes for a in tape)
+            if differ and all(differ) and not raised:
                 return step, wrong, differ
 
 
@@ -86,8 +89,10 @@ def looks_natural(part: Part, wrong: Mistake) -> bool:
 
 def code(wrong: Mistake | None = None) -> str:
     """Return right code for all steps, but with this mistake."""
-    parts = [part for step in reversed(STEPS) for part in step.parts]  # the first step counts
-    pieces = HELPERS | {n.partition(".")[0]: part.source for part in parts for n in part.names}
+    pieces = dict(HELPERS)
+    for part in (part for step in STEPS for part in step.parts):
+        for name in part.names:
+            pieces.setdefault(name.partition(".")[0], part.source)
     found = [definition(text_of(source, wrong), name) for name, source in pieces.items()]
     return "".join(f"\n\n{text}\n" for text in found)
 
@@ -95,4 +100,5 @@ def code(wrong: Mistake | None = None) -> str:
 def definition(text: str, name: str) -> str:
     """Return the text of a function or class."""
     node = next(n for n in ast.parse(text).body if getattr(n, "name", None) == name)
-    return str(ast.get_source_segment(text, node)).replace("  # ours", "")
+    code = str(ast.get_source_segment(text, node)).replace("  # ours", "")
+    return re.sub(r"\n    # ===.*\n", "", code)

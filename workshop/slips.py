@@ -35,6 +35,7 @@ OTHERS = {  # a symbol or a function -> those that replace it
     "minimum": "maximum",
 }
 REDUCTIONS = "max", "min", "sum", "mean", "cumsum", "std", "var"
+SHOWN = ast.expr, ast.keyword, ast.Return  # what a message may quote
 WITH_SYMBOLS = ast.BinOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.UnaryOp
 
 
@@ -45,10 +46,11 @@ def slips(
     whether to yield only those that take a name or an argument for another. mends: whether a slip
     may mend a mistake, so that its message calls the old text wrong."""
     top: Any = definitions(source).get(function)
-    if not isinstance(top, ast.FunctionDef):
-        for method in top.body if top else ():
-            if isinstance(method, ast.FunctionDef) and len(method.body) > 1:  # or only a docstring
-                yield from slips(source, f"{function}.{method.name}", confused, mends)
+    if isinstance(top, ast.ClassDef):
+        for method in (node for node in top.body if isinstance(node, ast.FunctionDef)):
+            yield from slips(source, f"{function}.{method.name}", confused, mends)
+        return
+    if not top or top.body[1:] == [] and ast.get_docstring(top):
         return
     code = Code(source, top)
     begin, end = body(source, function)
@@ -68,8 +70,8 @@ class Code:
     def __init__(self, source: str, top: Any):
         self.text, self.starts, self.top = read(source), line_starts(source), top
         self.arguments = [arg.arg for arg in top.args.args if arg.arg != "self"]
-        self.nodes = [node for statement in top.body for node in ast.walk(statement)]
-        self.parents = {c: node for node in self.nodes for c in ast.iter_child_nodes(node)}
+        self.nodes = [node for one in top.body for node in ast.walk(one) if hasattr(node, "lineno")]
+        self.parents = {c: node for node in ast.walk(top) for c in ast.iter_child_nodes(node)}
         names = (node for node in self.nodes if isinstance(node, ast.Name))
         stored = {node.id for node in names if isinstance(node.ctx, ast.Store)}
         self.variables = {*self.arguments, *(stored if len(stored) < 9 else ())}
@@ -82,16 +84,14 @@ class Code:
         a, b = self.place(node)
         return self.text[a:b]
 
-    def part(self, node):  # as a part of a longer expression
+    def part(self, node):  # the text of a part of a longer expression
         return f"({self.show(node)})" if isinstance(node, WITH_SYMBOLS) else self.show(node)
 
     def message(self, node, a, b, new, mends):
         """Say what is wrong, such as "with `x + 1` instead of `x`". Show enough code to find it."""
         old, before, after = self.text[a:b], "", ""
         line = f" in line {node.lineno}" if mends else " in our code"
-        while len(before + old + after) < 12 and isinstance(
-            node, ast.expr | ast.keyword | ast.Return
-        ):
+        while len(before + old + after) < 12 and isinstance(node, SHOWN):
             first, last = self.place(node)
             before, after, node = self.text[first:a], self.text[b:last], self.parents.get(node)
         texts = before + old + after, before + new + after
@@ -108,8 +108,8 @@ class Code:
 
     def slips(self):
         for node in self.nodes:
-            for new in self.instead(node) if hasattr(node, "lineno") else ():
-                yield node, *self.place(node), new
+            for way in self.by_place, self.of_leaf, self.of_expression, self.of_statement:
+                yield from ((node, *self.place(node), new) for new in way(node))
         for block in (self.top, *self.nodes):
             inside = getattr(block, "body", None)
             for one, other in itertools.pairwise(inside) if isinstance(inside, list) else ():
@@ -118,48 +118,54 @@ class Code:
 
     def confused(self):
         for node in self.nodes:
-            for new in self.others(node):
-                yield node, *self.place(node), new
+            yield from ((node, *self.place(node), new) for new in self.others(node))
 
     def defaults(self):
         defaults = [self.show(default) for default in self.top.args.defaults]
         return zip(self.arguments[::-1], defaults[::-1])
 
-    def instead(self, node: Any) -> Iterator[str]:
-        """Yield what may stand instead of a node."""
-        show, part, parent = self.show, self.part, self.parents.get(node)
-        match parent:
+    def by_place(self, node: Any) -> Iterator[str]:
+        """Yield another condition, another sequence for a loop, or a part of an argument."""
+        match self.parents.get(node):
             case ast.If(test) if test is node:
                 yield from ("True", "False")
             case ast.For(iter=one) | ast.comprehension(iter=one) if one is node:
-                every = show(node) if isinstance(node, ast.Name) else f"[*{show(node)}]"
+                every = self.show(node) if isinstance(node, ast.Name) else f"[*{self.show(node)}]"
                 yield from (every + some for some in ("[:1]", "[1:]", "[:-1]", "[-1:]", "[::-1]"))
             case ast.Call(args=arguments) if node in arguments and isinstance(node, ast.Name):
-                yield from (show(node) + some for some in ("[-1:]", "[:-1]", "[..., :1, :]"))
+                yield from (node.id + some for some in ("[-1:]", "[:-1]", "[..., :1, :]"))
+
+    def of_leaf(self, node: Any) -> Iterator[str]:
+        """Yield another number, function or attribute."""
         match node:
             case ast.Name(name):
                 yield from OTHERS.get(name, "").split()
             case ast.Attribute(value, "T"):
-                yield from (show(value), f"{show(value)}.reshape({show(value)}.shape[::-1])")
-            case ast.Attribute(value, "shape"):
+                one = self.part(value)
+                yield from (one, f"{one}.reshape({one}.shape[::-1])")
+            case ast.Attribute(_, "shape"):
                 yield from (f"{name}.shape" for name in sorted(self.variables))
             case ast.Attribute(value, name):
-                yield from (f"{show(value)}.{other}" for other in OTHERS.get(name, "").split())
-            case ast.Constant(bool()):
-                yield str(not node.value)
-            case ast.Constant(int(n)) if not isinstance(parent, ast.UnaryOp):
+                yield from (f"{self.part(value)}.{one}" for one in OTHERS.get(name, "").split())
+            case ast.Constant(bool(value)):
+                yield str(not value)
+            case ast.Constant(int(n)) if not isinstance(self.parents[node], ast.UnaryOp):
                 yield from sorted({f"{n + 1}", f"{n - 1}", "0"} - {f"{n}"})
             case ast.Constant(float(n)):
                 yield from (str(n * factor) for factor in (2, 0.5, 10, 0.1))
             case ast.UnaryOp(ast.USub(), ast.Constant(int(n))):
                 yield from (f"{n}", "0", f"-{n + 1}")
             case ast.UnaryOp(_, value):
-                yield from (show(value), "0.0", "-np.inf")
+                yield from (self.show(value), "0.0", "-np.inf")
+
+    def of_expression(self, node: Any) -> Iterator[str]:
+        """Yield another operation with the same parts, or only a part."""
+        show, part = self.show, self.part
+        match node:
             case ast.BinOp(a, op, b):
                 sign = SYMBOLS.get(type(op), "%")
                 yield from (show(a), show(b))
-                for other in OTHERS.get(sign, "").split():
-                    yield f"({part(a)} {other} {part(b)})"
+                yield from (f"({part(a)} {o} {part(b)})" for o in OTHERS.get(sign, "").split())
                 if sign not in "+*":
                     yield f"({part(b)} {sign} {part(a)})"
                 if sign == "**":
@@ -167,14 +173,14 @@ class Code:
                 if isinstance(b, ast.BinOp):
                     yield f"{part(a)} {sign} {show(b)}"
             case ast.Compare(a, [op], [b]):
-                for other in OTHERS.get(SYMBOLS.get(type(op), ""), "").split():
-                    yield f"{show(a)} {other} {show(b)}"
-            case ast.BoolOp(_, values):
-                yield from map(show, values)
+                signs = OTHERS.get(SYMBOLS.get(type(op), ""), "").split()
+                yield from (f"{show(a)} {sign} {show(b)}" for sign in signs)
+            case ast.BoolOp(_, parts):
+                yield from map(show, parts)
             case ast.IfExp(_, yes, no):
                 yield from (show(yes), show(no))
             case ast.Call():
-                yield from self.instead_of_call(node)
+                yield from self.of_call(node)
             case ast.Subscript(value, index):
                 yield show(value)
                 axes = index.elts if isinstance(index, ast.Tuple) else [index]
@@ -184,14 +190,20 @@ class Code:
             case ast.List(items) | ast.Tuple(items) if len(items) > 1:
                 for new in swapped(list(map(show, items))):
                     yield {"[": f"[{new}]", "(": f"({new})"}.get(show(node)[0], new)
+
+    def of_statement(self, node: Any) -> Iterator[str]:
+        """Yield `pass` instead of a statement, or an assignment that is not in place."""
+        match node:
             case ast.Expr(ast.Call()) | ast.Break():
                 yield "pass"
             case ast.AugAssign(target, op, value):
                 yield "pass"
-                yield f"{show(target)} = {show(target)} {SYMBOLS.get(type(op))} {part(value)}"
-            case ast.Assign([target], value):
-                if not isinstance(target, ast.Name) or re.search(rf"\b{target.id}\b", show(value)):
-                    yield "pass"
+                a, sign, b = self.show(target), SYMBOLS.get(type(op)), self.part(value)
+                yield f"{a} = {a} {sign} {b}"
+            case ast.Assign([ast.Name(name)], value):
+                yield from ["pass"] * bool(re.search(rf"\b{name}\b", self.show(value)))
+            case ast.Assign():
+                yield "pass"
 
     def others(self, node: Any) -> Iterator[str]:
         """Yield other variables instead of a variable, and calls with two arguments swapped."""
@@ -205,7 +217,7 @@ class Code:
                 for new in swapped(list(map(self.show, arguments))):
                     yield f"{self.show(function)}({', '.join([new, *rest])})"
 
-    def instead_of_call(self, node: ast.Call) -> Iterator[str]:
+    def of_call(self, node: ast.Call) -> Iterator[str]:
         """Yield calls with other arguments, and what is left without the call."""
         name, arguments = self.show(node.func), [self.show(a) for a in node.args]
         keywords = [self.show(k) for k in node.keywords]
@@ -213,7 +225,7 @@ class Code:
         def call(*inside):
             return f"{name}({', '.join(inside)})"
 
-        yield from arguments[:2]
+        yield from (one for one in arguments[:2] if not re.fullmatch(r"-?\d", one))
         if len(arguments) > 1 and all(re.fullmatch(r"-\d", one) for one in arguments):
             yield from (call("0", "1"), call("1", "2"))
         if name == "len":

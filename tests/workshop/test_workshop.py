@@ -316,10 +316,12 @@ def test_a_hunt_ends_with_the_mistakes_name(tmp_path, step, capsys):
     path.write_text(text[: text.index("from __future__")] + HEAD + hunt.code())
     capsys.readouterr()
     assert cli.main([str(path), step]) == 0
-    assert "The mistake in" in capsys.readouterr().out
+    assert "The mistake was in" in capsys.readouterr().out
+    cli.main([str(path), next(name for name in STEP if name != step)])
+    assert "mistake" not in capsys.readouterr().out
     assert cli.main([str(path), step, "--json"]) == 0
     out, err = capsys.readouterr()
-    assert json.loads(out) and "The mistake in" in err
+    assert json.loads(out) and "The mistake was in" in err
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ IDS = [3, 1, 4, 1, 5, 9, 2, 6]
 def play(model, cache, name, *actions):
     """Do each action with the cache: ids to run, or a method's name and its argument. Yield what it
     does."""
-    count, done = "lengths" if hasattr(cache, "lengths") else "length", f"{name}:"
+    count, done = "lengths" if hasattr(cache, "lengths") else "length", []
 
     def call(method, what):
         getattr(cache, method)(what)
@@ -24,17 +24,19 @@ def play(model, cache, name, *actions):
 
     for action in actions:
         if isinstance(action, tuple):
-            done += f" {action[0]}({action[1]})"
-            yield Seen(f"cache.{count}, {done}", partial(call, *action))
+            done.append(f"{action[0]}({action[1]})")
+            yield Seen(f"cache.{count} ({name}: {', '.join(done)})", partial(call, *action))
             continue
-        done += f" {np.shape(action)[-1]}"
+        n_new = np.shape(action)[-1]
+        done.append(f"{n_new} token{'s' * (n_new > 1)}")
+        label = f"the logits of the last pass ({name}: {', '.join(done)})"
         axes = "text, " * (np.ndim(action) - 1) + "n_new, n_vocab"
         try:
-            yield Seen(f"the logits, {done}", model(np.array(action), cache), axes)
+            yield Seen(label, model(np.array(action), cache), axes)
         except Exception as error:
-            yield Seen(f"the logits, {done}", error)
+            yield Seen(label, error)
             return
-        yield Seen(f"cache.{count}, {done}", getattr(cache, count))
+        yield Seen(f"cache.{count} ({name}: {', '.join(done)})", getattr(cache, count))
 
 
 def play_texts(m, name, *actions, batch=()):
@@ -49,15 +51,15 @@ def see_one(m, seed):
         "the model without a cache (see the steps before)", lambda: model(IDS), "n_new, n_vocab"
     )
     yield Seen("the length of an empty cache", lambda: model.new_cache().length)
-    yield from play_texts(m, "tokens one by one", *([id] for id in IDS[:4]))
-    yield from play_texts(m, "a token in another cache", IDS[5:6])
+    yield from play_texts(m, "one text", *([id] for id in IDS[:4]))
+    yield from play_texts(m, "another cache", IDS[5:6])
 
 
 def see_several(m, seed):
     """Several new tokens."""
-    yield from play_texts(m, "tokens", IDS[:3], IDS[3:5], IDS[5:6])
+    yield from play_texts(m, "one text", IDS[:3], IDS[3:5], IDS[5:6])
     two = np.array([IDS[:3], IDS[2:5]])
-    yield from play_texts(m, "tokens of two texts", two, two[:, :2], batch=(2,))
+    yield from play_texts(m, "two texts", two, two[:, :2], batch=(2,))
     for before, new in ((0, 4), (0, 5), (3, 3), (0, 6)):
         name = f"cache.length after the ValueError for {new} tokens after {before}, n_ctx = 5"
         yield Seen(name, partial(overflow, m, before, new))
@@ -76,11 +78,11 @@ def overflow(m, before, new):
 
 
 def see_cut(m, seed):
-    yield from play_texts(m, "tokens", IDS[:4], ("cut", 3), IDS[4:5])
+    yield from play_texts(m, "one text", IDS[:4], ("cut", 3), IDS[4:5])
     more = IDS[:6], ("cut", 2), IDS[6:8], IDS[:1], ("cut", 6), ("cut", 5), IDS[1:2]
-    yield from play_texts(m, "more tokens", *more)
+    yield from play_texts(m, "another text", *more)
     two = np.array([IDS[:4], IDS[2:6]])
-    yield from play_texts(m, "tokens of two texts", two, ("cut", 0), two[:, :1], batch=(2,))
+    yield from play_texts(m, "two texts", two, ("cut", 0), two[:, :1], batch=(2,))
 
 
 def see_select(m, seed):
@@ -99,7 +101,7 @@ def see_rows(m, seed):
         ("cut", np.array([1, 9, 3])),
         [[7], [8], [9]],
     )
-    yield from play(GPT2(parameters(), 3), m.Rows(3, 3, 3, 16, 4), "tokens", *actions)
+    yield from play(GPT2(parameters(), 3), m.Rows(3, 3, 3, 16, 4), "three texts", *actions)
 
 
 def see_prefill(m, seed):

@@ -49,7 +49,10 @@ def see_rule(m, seed):
         ([1, 2, 0, 3], [1, 2, 0]),
         ([1], []),
     ):
-        yield Seen(f"drafts {drafts}, p certain of {p}", partial(sure, p, drafts))
+        yield Seen(
+            f"drafts {drafts}, as q is certain of, where p is certain of {p}",
+            partial(sure, p, drafts),
+        )
     ids = list(IDS)
     yield Seen("ids after the call", lambda: (sure([1, 0, 3, 2], [1, 0, 3], ids), ids)[1])
     for n, drafts in (80, [1, 0]), (600, [1, 0]), (600, [0, 2]):  # 80 reveal most mistakes
