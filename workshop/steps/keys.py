@@ -99,7 +99,6 @@ def see_rows(m, seed):
         [[1], [2], [3]],
         [[4, 4], [5, 6], [6, 0]],
         ("cut", np.array([1, 9, 3])),
-        [[7], [8], [9]],
     )
     yield from play(GPT2(parameters(), 3), m.Rows(3, 3, 3, 16, 4), "three texts", *actions)
 
@@ -111,7 +110,7 @@ def see_prefill(m, seed):
         shapes.append(list(np.shape(ids)))
         return gpt2(ids, cache, last)
 
-    prompts, last = [IDS[:2], IDS[2:7], IDS[4:7]], np.array([[7], [8], [9]])
+    prompts, last = [IDS[:2], IDS[2:7], [5, 9, 0]], np.array([[7], [8], [9]])
     found = partial(m.prefill, model, prompts, cache)
     yield Seen("prefill of prompts of 2, 5 and 3 tokens", found, "n_rows, n_vocab")
     yield Seen("the lengths after prefill", np.array(cache.lengths), "n_rows")
@@ -158,6 +157,8 @@ with the new keys and values in later slots: the length already counts the new t
     start = self.length - n_new -> start = self.length
 with the new keys and values in earlier slots: the length does not count the new tokens yet
     start = self.length\n -> start = self.length - n_new\n
+with the new tokens counted in the first block instead of the last
+    if layer == len(self.kv) - 1: -> if layer == 0:
 with the length growing in each block instead of once in a pass
     if layer == len(self.kv) - 1: -> if True:
     # skyzh/tiny-llm, pull request 46: an offset that grew too fast
@@ -186,12 +187,12 @@ with only the new keys and values in attention: append does not return the old o
 [workshop/reference.py GPT2.__call__]
 with the embeddings of positions 0, 1, 2, ... but the right mask
     ["wpe"][positions] -> ["wpe"][np.arange(ids.shape[-1])]
-with positions from 0 in each pass: those that extend returns are not used, or are wrong
-    mask = causal_mask -> positions = np.arange(n_new); mask = causal_mask
-    # huggingface/transformers, pull request 15751
 with a mask for positions from 0, which has keys only for the new tokens
     mask = causal_mask(positions) -> mask = causal_mask(np.arange(ids.shape[-1]))
     # rasbt/LLMs-from-scratch, pull request 697
+with positions from 0 in each pass: those that extend returns are not used, or are wrong
+    mask = causal_mask -> positions = np.arange(n_new); mask = causal_mask
+    # huggingface/transformers, pull request 15751
 without the mask if there is a cache
     mask = causal_mask(positions)
     -> mask = causal_mask(positions) if cache is None else np.float32(0)

@@ -203,8 +203,8 @@ of a random generator that starts again at each draw
     rng.random() -> np.random.default_rng(0).random()
 of a random number compared with probabilities, not with their running sum
     => return int(np.argmax(probs > rng.random()))
-of a new random number for each token's running sum
-    => return int(np.argmax((cumulative > rng.random(len(probs))) & (probs > 0)))
+of a new random number for each token, compared with its probability
+    => return next((i for i, p in enumerate(probs) if rng.random() < p), len(probs) - 1)
 [samplers.py temperature]
 of probabilities, but a filter returns logits
     logits / scale -> np.exp(logits / scale) / np.exp(logits / scale).sum()

@@ -216,6 +216,8 @@ with max(0, p - q) not normalised
     residual(p, q) -> np.maximum(p - q, 0)
 with no token to replace a rejected draft
     return [*tokens, draw(residual(p, q), rng)] -> return tokens
+with one more token from the last row after a rejection
+    return [*tokens, draw(residual(p, q), rng)] -> tokens.append(draw(residual(p, q), rng)); break
 with the later drafts considered after a rejection
     return [*tokens, draw(residual(p, q), rng)]
     -> tokens.append(draw(residual(p, q), rng)); continue
@@ -242,6 +244,10 @@ with the cache emptied in each call
 of a propose that runs its last draft, whose logits nobody needs
     self.seen = (ids -> self.model(np.array(drafts[-1:] or [0]), self.cache)
         \n        self.seen = (ids
+with all equal positions counted, even those after the first difference
+    [*same, False].index(False) -> sum(same)
+with a softmax of the logits instead of the sampler
+    self.sampler(logits, ids + drafts) -> np.exp(logits) / np.exp(logits).sum()
 with the most probable draft instead of a draw from q
     draw(q, self.rng) -> int(np.argmax(q))
 with a draw from the sampler's distribution, but a q without the sampler

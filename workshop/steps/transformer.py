@@ -164,6 +164,9 @@ of x * w, which multiplies number by number
 [gpt2.py attention]
 with the root of the number of keys instead of d
     q.shape[-1]) -> k.shape[-2])
+with the mask added after the softmax
+    -2) + mask) @ v -> -2)) + mask) @ v
+    return softmax -> return (softmax
 with hidden weights set to 0 after the softmax, so that rows no longer sum to 1
     -2) + mask) @ v -> -2)) * (mask > -1)) @ v
     return softmax -> return (softmax
@@ -201,6 +204,8 @@ with every n_head-th number in a head: head 0 gets 0, n_head, 2 n_head, ...
 with the heads before all other axes instead of before n
     => return np.stack(np.split(x, n_head, axis=-1))
 [gpt2.py merge_heads]
+with the heads' numbers in turn instead of head after head
+    x = x.swapaxes(-2, -3) -> x = np.moveaxis(x, -3, -1)
 of only a reshape, but the axes of heads and rows must be swapped first
     x = x.swapaxes(-2, -3) -> x = x.reshape(*x.shape[:-3], x.shape[-2], x.shape[-3], x.shape[-1])
 [workshop/reference.py self_attention]
