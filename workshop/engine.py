@@ -58,8 +58,8 @@ class Part(NamedTuple):
 
     def slips(self) -> Iterator[Mistake]:
         functions = dict.fromkeys((m.source, m.function) for m in self.mistakes)
-        for confused, function in itertools.product((False, True), functions):
-            yield from slips(*function, confused)
+        for confused, (source, name) in itertools.product((False, True), functions):
+            yield from slips(source, name, confused)
 
 
 class Step(NamedTuple):
@@ -339,9 +339,9 @@ def judge(
     if share < 1 and (slip := mended()):
         return slip, f"{part.names[0]}: these are the results {slip}. ({says})"
     if share <= SURE:
-        slip, all_of_them = named(part, mine, right, part.slips(), 1.0)
-        found, share = (slip, all_of_them) if slip else (found, share)
-    if share > SURE:
+        made, whole = named(part, mine, right, part.slips(), 1.0)
+        found, share = (made, whole) if made else (found, share)
+    if found and share > SURE:
         these = "these are the results" if share == 1 else "the first wrong results are those"
         more = "" if share == 1 else ", but not all of them"
         where = found.function if found.function in part.names else part.names[0]

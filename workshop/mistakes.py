@@ -81,10 +81,10 @@ def mistakes(table: str, variants: tuple[str, ...] = ()) -> tuple[Mistake, ...]:
         project = " ".join(line[2:] for line in lines if line.startswith("# "))
         changes = [line for line in lines if not line.startswith("# ")]
         places = itertools.product((source, *variants), functions)
-        made = [(*place, changed(*place, changes)) for place in places]
-        if not any(code for *_, code in made):
+        made = [Mistake(says, *at, changed(*at, changes), project) for at in places]
+        if not any(mistake.code for mistake in made):
             raise LookupError(f"{functions} of {source} have no {changes}")
-        found += [Mistake(says, *place, code, project) for *place, code in made if code]
+        found += [mistake for mistake in made if mistake.code]
     return tuple(found)
 
 

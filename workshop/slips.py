@@ -253,6 +253,7 @@ def indices(axis: ast.AST) -> Iterator[str]:
         case ast.Slice(lower, upper, None):
             a, b = (ast.unparse(x) if x else "" for x in (lower, upper))
             bounds = {(a, ""), ("", b), (b, a), ("-1", ""), (f"-{b}" * bool(b), "")} - {(a, b)}
+            bounds |= {("", a[1:])} if a.startswith("-") else set()
             bounds |= {(other, b) for other in beside(a)} | {(a, other) for other in beside(b)}
             yield from (f"{a}:{b}" for a, b in sorted(bounds))
         case ast.Name(name):

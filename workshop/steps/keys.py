@@ -164,7 +164,8 @@ with the length growing in each block instead of once in a pass
     # skyzh/tiny-llm, pull request 46: an offset that grew too fast
 with keys and values that are not stored for later passes
     kept = k.shape[-2], self.kv[layer] -> kept = k.shape[-2], [one.copy() for one in self.kv[layer]]
-with keys and values that are not stored for later passes
+with only the new keys and values in attention: the old ones are not stored, or append's result is
+        not used
     self.kv[layer] = both -> pass
 with the keys stored as the values, too
     (k, v) -> (k, k)
@@ -181,18 +182,22 @@ without cache.append: self_attention does not call it, or GPT2.block passes no c
     if cache is not None: -> if False:
 with layer 0 for all blocks, so that they share keys and values
     cache.append(layer, -> cache.append(0,
-with only the new keys and values in attention: append does not return the old ones, or its result
-        is not used
+with only the new keys and values in attention: the old ones are not stored, or append's result is
+        not used
     k, v = cache.append -> cache.append
+with only the new keys and values in attention: the old ones are not stored, or append's result is
+        not used
+    k, v = cache.append -> cache.append
+    v, mask) -> v, mask[..., -k.shape[-2] :])
 [workshop/reference.py GPT2.__call__]
-with the embeddings of positions 0, 1, 2, ... but the right mask
-    ["wpe"][positions] -> ["wpe"][np.arange(ids.shape[-1])]
 with a mask for positions from 0, which has keys only for the new tokens
     mask = causal_mask(positions) -> mask = causal_mask(np.arange(ids.shape[-1]))
     # rasbt/LLMs-from-scratch, pull request 697
 with positions from 0 in each pass: those that extend returns are not used, or are wrong
     mask = causal_mask -> positions = np.arange(n_new); mask = causal_mask
     # huggingface/transformers, pull request 15751
+with the embeddings of positions 0, 1, 2, ... but the right mask
+    ["wpe"][positions] -> ["wpe"][np.arange(ids.shape[-1])]
 without the mask if there is a cache
     mask = causal_mask(positions)
     -> mask = causal_mask(positions) if cache is None else np.float32(0)
