@@ -155,8 +155,6 @@ with a length that grows by 1 for each pass, whatever n_new is
 with the new keys and values in later slots: the length already counts the new tokens, so their
         slots begin at length - n_new
     start = self.length - n_new -> start = self.length
-with the new keys and values in earlier slots: the length does not count the new tokens yet
-    start = self.length\n -> start = self.length - n_new\n
 with the new tokens counted in the first block instead of the last
     if layer == len(self.kv) - 1: -> if layer == 0:
 with the length growing in each block instead of once in a pass
@@ -172,8 +170,6 @@ with the keys stored as the values, too
 with the new keys and values before the old ones
     np.concatenate(pair -> np.concatenate(pair[::-1]
 [workshop/reference.py Cache.extend]
-with positions computed after the length has grown
-    np.arange(old, old + n_new) -> np.arange(old + n_new, old + 2 * n_new)
 with the length changed before the ValueError
     self.length = old + n_new  # count them -> pass
     if old + n_new -> self.length = old + n_new; if old + n_new
@@ -205,8 +201,6 @@ without the mask if there is a cache
 [workshop/reference.py Cache.cut]
 with `length` tokens removed instead of `length` tokens left
     if length -> length = max(self.length - length, 0)\n        if length
-with the length and the keys cut, but not the values
-    [one[..., :length, :] for one in both] -> [both[0][..., :length, :], both[1]]
 with the length cut, but not the keys and values
     self.kv = -> _ =
 [workshop/reference.py Cache.select]

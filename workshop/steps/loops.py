@@ -162,8 +162,6 @@ def see_stories(m, seed):
 
 WRONG = mistakes(r"""
 [generate.py naive cached]
-with the best token (argmax) instead of a draw from what the sampler gives
-    draw(probabilities, sequence.rng) -> int(np.argmax(logits))
 with the most probable token instead of a draw
     draw(probabilities, sequence.rng) -> int(np.argmax(probabilities))
 of a draw from the logits, without the sampler
@@ -176,9 +174,6 @@ of a return instead of a yield, which ends the loop at its first token
     yield sequence -> return sequence
 of a loop that runs while n_left > 0, but a stop id or the caller may end the text earlier
     while sequence.running -> while sequence.n_left > 0
-of a loop that returns all tokens at the end, so that its caller cannot end it earlier
-    while sequence.running: -> tokens = []\n    while sequence.running:
-    => tokens.append(sequence.append(draw(probabilities, sequence.rng)))\n    return tokens
 with a new rng for each token, always with the same seed
     sequence.rng -> np.random.default_rng(0)
 [generate.py naive]
@@ -201,8 +196,6 @@ of draws that do not use rng, so that they cannot be repeated
     rng.random() -> np.random.default_rng().random()
 of a random generator that starts again at each draw
     rng.random() -> np.random.default_rng(0).random()
-of a random number compared with probabilities, not with their running sum
-    => return int(np.argmax(probs > rng.random()))
 of a new random number for each token, compared with its probability
     => return next((i for i, p in enumerate(probs) if rng.random() < p), len(probs) - 1)
 [samplers.py temperature]
@@ -222,8 +215,6 @@ with the k smallest logits kept
 without the token that reaches p, so that the kept tokens sum to less than p
     probs >= falling[last] -> probs >= falling[max(last - 1, 0)]
     # Biohub/esm, pull request 360; rasbt/reasoning-from-scratch, issue 164
-with one token too many
-    probs >= falling[last] -> probs >= falling[min(last + 1, len(mass) - 1)]
 with all tokens kept that have a probability of at least p
     p >= 1 or not -> not
     probs >= falling[last] -> probs >= min(p, falling[0])
@@ -235,9 +226,6 @@ with all ids run through the model, even those in the cache
     range(cache.length, -> range(0,
 with only the last id run, although more may be new
     range(cache.length, ids.shape[-1], -> range(ids.shape[-1] - 1, ids.shape[-1],
-with one token in each pass, which is slow
-    ids.shape[-1], chunk) -> ids.shape[-1], 1)
-    start + chunk] -> start + 1]
 """)
 
 

@@ -212,8 +212,6 @@ with a draw from p without the rejected draft instead of max(0, p - q)
     residual(p, q) -> np.where(np.arange(len(p)) == x, 0, p) / (1 - p[x])
 with |p - q| after a rejection instead of max(0, p - q)
     residual(p, q) -> abs(p - q) / abs(p - q).sum()
-with max(0, p - q) not normalised
-    residual(p, q) -> np.maximum(p - q, 0)
 with no token to replace a rejected draft
     return [*tokens, draw(residual(p, q), rng)] -> return tokens
 with one more token from the last row after a rejection
@@ -233,8 +231,6 @@ with one random number for all drafts
 [workshop/reference.py DraftModel]
 with the text's seed for the drafts, which then depend on the text's draws
     np.random.default_rng([seed, 1]) -> np.random.default_rng(seed)
-with an rng without a seed, so that the same text has different drafts each time
-    np.random.default_rng([seed, 1]) -> np.random.default_rng()
 without the cut, so that rejected drafts stay in the cache
     self.cache.cut(kept) -> kept = min(self.cache.length, len(ids) - 1)
 with the cache cut to the new text's length, but it may contain other tokens
@@ -284,8 +280,6 @@ without cache.select: the rows of the cache do not belong to the beams
     # huggingface/transformers, issue 46612: for caches of another name
 with the score instead of log P as the beginning of the next sum
     kept.append((ids, log_p)) -> kept.append((ids, log_p / len(ids) ** length_penalty))
-of a search that ends with the first finished text
-    if not kept: -> if not kept or finished:
 of a search that ends as soon as `width` texts are finished
     if not kept: -> if not kept or len(finished) >= width:
 with all candidates that end finished, even those beyond the best `width`

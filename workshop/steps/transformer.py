@@ -152,8 +152,6 @@ with b added before the product with g
     x / -> (x /
     * g + b -> + b) * g
 [gpt2.py gelu]
-of the exact gelu with erf, but GPT-2 uses the formula with tanh
-    => return 0.5 * x * (1 + np.vectorize(math.erf)(x / math.sqrt(2)).astype(x.dtype))
 of x * sigmoid(1.702 x), a different approximation
     => return x / (1 + np.exp(-1.702 * x))
 with 0.044715 cubed, too
@@ -184,14 +182,8 @@ with queries at 0, 1, 2, ..., whatever positions are
         None]
 with n_new keys, so that earlier tokens are missing
     positions.max() + 1 -> positions.shape[-1]
-of a triangle [n_new, n_new] that does not depend on positions
-    positions.max() + 1 -> positions.shape[-1]
-    > positions[..., None, :, None]
-    -> > (0 * positions + np.arange(positions.shape[-1]))[..., None, :, None]
 with the product of True or False and -inf: 0 * -inf is nan
     => return later * np.float32(-np.inf)
-with 1 for visible keys and 0 for hidden ones
-    np.float32(-1e10), np.float32(0) -> np.float32(0), np.float32(1)
 without the axis for the heads
     positions[..., None, :, None] -> positions[..., :, None]
 [gpt2.py split_heads]
@@ -230,9 +222,6 @@ with the norms after attention and after the feed-forward (post-norm)
 with the feed-forward computed from the x before attention
     x = x + self_attention -> first = x; x = x + self_attention
     h = layer_norm(x, **ln_2 -> h = layer_norm(first, **ln_2
-with 1e-5 in the norms instead of the model's eps
-    (x, **ln_1, eps=self.eps) -> (x, **ln_1)
-    (x, **ln_2, eps=self.eps) -> (x, **ln_2)
 with gelu instead of the model's activation
     activation=self.activation -> activation=gelu
 [workshop/reference.py GPT2.__call__]
