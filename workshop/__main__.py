@@ -113,12 +113,13 @@ def end_of(file: str, text: str, status: int) -> str:
     """Say why the process has ended. text: what it printed, maybe with a traceback."""
     if "Timeout" not in text:
         return f"it ends Python (exit status {status}): remove calls such as exit()"
+    ends = f"it does not end within {SECONDS:g} s"
     found = re.search(rf'File "{re.escape(file)}", line (\d+)', text)  # the innermost is first
     if not found:
-        return "it never ends"
+        return ends
     code = Path(file).read_text(encoding="utf-8", errors="replace").splitlines()
     line = code[int(found[1]) - 1].strip(" :")
-    return f"line {found[1]}: {line}: it never ends"
+    return f"line {found[1]}: {line}: {ends}"
 
 
 def show(verdicts: list[dict]) -> None:

@@ -133,9 +133,12 @@ def see_advance(m, seed):
     yield Seen("passes (tokens before, new tokens)", model.passes)
     yield Seen("rows of logits that the passes compute", model.n_logits, "<=")
     model = WatchedModel()
-    found = partial(m.advance, model, ids, model.new_cache(), chunk=3)
+    cache = model.new_cache()
+    found = partial(m.advance, model, ids, cache, chunk=3)
     yield Seen("advance by 7 tokens with chunk=3", found, "n_vocab")
-    yield Seen("passes of 7 tokens with chunk=3", model.passes)
+    yield Seen("the texts in the cache with chunk=3", cache.rows)
+    yield Seen("the longest pass with chunk=3", max([n for _, n in model.passes], default=0), "<=")
+    yield Seen("passes of 7 tokens with chunk=3", len(model.passes), "<=")
     yield Seen("rows of logits with chunk=3", model.n_logits, "<=")
 
 

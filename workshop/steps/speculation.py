@@ -101,7 +101,7 @@ def see_draft_model(m, seed):
     yield from see_drafts(m)
 
     def draw_nine():
-        return m.DraftModel(WatchedModel(), Sampler(), 5).propose([0, 1], 9)[0]
+        return [*m.DraftModel(WatchedModel(), Sampler(), 5).propose([0, 1], 9)[0]]
 
     yield Seen("the same seed gives the same drafts", lambda: draw_nine() == draw_nine())
     model, equal, last, own_draw = WatchedModel(n_vocab=3), [], [], getattr(m, "draw", draw)
@@ -111,7 +111,8 @@ def see_draft_model(m, seed):
             model.passes.clear()
             drafter = m.DraftModel(model, Sampler(), 1000 * seed + i)
             drafts, last[:] = drafter.propose([0, 1], 2)
-            equal.append(drafts[0] == own_draw(last[0], np.random.default_rng(1000 * seed + i)))
+            mine = own_draw(last[0], np.random.default_rng(1000 * seed + i))
+            equal.append(bool(drafts[0] == mine))
             yield (*map(int, drafts), int(drafter.propose([0, 1, 2, 2], 1)[0][0]))
 
     yield Seen("drafts of 300 seeds: two, and one more in a second call", lambda: [*texts()], "~")

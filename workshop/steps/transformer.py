@@ -125,7 +125,7 @@ def see_model(m, seed):
     heads, linear = [0], m.linear
 
     def counted(x, w, b=0):
-        heads.append((len(w) == model.n_vocab) * len(x))
+        heads.append((len(w) == model.n_vocab) * np.size(x) // np.shape(x)[-1])
         return linear(x, w, b)
 
     with mock.patch.object(m, "linear", counted), contextlib.suppress(Exception):  # as above
