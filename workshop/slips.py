@@ -35,6 +35,7 @@ OTHERS = {  # a symbol or a function -> those that replace it
     "minimum": "maximum",
 }
 REDUCTIONS = "max", "min", "sum", "mean", "cumsum", "std", "var"
+ALWAYS = {"True": "always", "False": "never"}
 SHOWN = ast.expr, ast.keyword, ast.Return  # what a message may quote
 WITH_SYMBOLS = ast.BinOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.UnaryOp
 
@@ -100,6 +101,10 @@ class Code:
             first, _, second = wrong.partition("\n")
             return f"with `{one_line(first)}` before `{one_line(second)}`{line}"
         right, wrong = one_line(right), one_line(wrong)
+        if wrong in ALWAYS and right not in ALWAYS:
+            return f"as if `{brief(right)}` {ALWAYS[wrong]} held{line}"
+        if right in ALWAYS and wrong not in ALWAYS:
+            return f"with the condition `{brief(wrong)}`{line}, which must {ALWAYS[right]} hold"
         if wrong == "pass" or len(right) > 50 and wrong and wrong in right:
             return f"without `{right.replace(wrong, '', 1).strip()}`{line}"
         if right == "pass" or len(wrong) > 50 and right and right in wrong:

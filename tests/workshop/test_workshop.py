@@ -306,6 +306,15 @@ def test_the_workshop_runs_in_another_folder_and_a_file_may_have_neighbours(tmp_
     assert done.stdout == "softmax  done\n"
 
 
+def test_a_closed_pipe_is_no_error(tmp_path):
+    (tmp_path / "mine.py").write_text("")
+    python = [sys.executable, str(cli.FOLDER), "mine.py", "softmax"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(python, cwd=tmp_path, **pipes) as running:
+        running.stdout.close()
+        assert running.stderr.read() == b""
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("step", [step.name for step in STEPS[:-1]])
 def test_a_hunt_ends_with_the_mistakes_name(tmp_path, step, capsys):

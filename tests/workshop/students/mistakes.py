@@ -42,7 +42,7 @@ MISTAKES = [
     ("rows", "without `cache.cut(lengths)`", "    cache.cut(lengths)\n", ""),
     ("rule", "q / p instead", "> p[x] / q[x]", "> q[x] / p[x]"),
     ("rule", "a draw from p", "np.clip(p - q, 0, None).astype(float)", "p.astype(float)"),
-    ("rule", "`sampler(logits[row], list(ids))` instead", "sampler(logits[row], text)", "sampler(logits[row], list(ids))"),
+    ("rule", "list(ids))` instead", "(logits[row], text)", "(logits[row], list(ids))"),
     ("speculation", "the text's seed", "default_rng((self.seed, 7))", "default_rng(self.seed)"),
     ("speculation", "gamma drafts even", "min(gamma, sequence.n_left - 1)", "gamma"),
     ("speculation", "without the cut", "        cache.cut(len(ids) + len(tokens) - 1)\n", ""),
