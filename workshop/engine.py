@@ -7,6 +7,7 @@ known mistake that explains the most of the reader's wrong results gives its nam
 """
 
 import ast
+import codecs
 import contextlib
 import copy
 import functools
@@ -95,7 +96,8 @@ class Reader:
         self.module.__file__ = self.path
         exec(code, vars(self.module))
         self.key = f"{path} {hash(source)}"
-        TEXTS[self.key] = source.decode("ascii", "replace").replace("\ufffd", "?")
+        text = source.removeprefix(codecs.BOM_UTF8).decode("ascii", "replace")
+        TEXTS[self.key] = text.replace("\ufffd", "_")  # may stand in a name
         names = [name for part in parts for name in part.names + part.needs]
         own = [node.name for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)]
         self.helpers = [name for name in own if name not in names]
@@ -130,6 +132,8 @@ class Reader:
         for slip in itertools.chain(*(slips(self.key, name, way, True) for way, name in ways)):
             owner, _, name = slip.function.rpartition(".")
             place = find(self.module, owner) if owner else self.module
+            if not place or name not in vars(place):  # it was renamed or deleted
+                continue
             kept = vars(place)[name]
             try:
                 setattr(place, name, function_of(slip, vars(self.module)))

@@ -165,6 +165,14 @@ def test_the_verdict_says(read, step, old, new, says):
     assert verdict.state == "wrong" and re.search(says, verdict.says), verdict.says
 
 
+def test_a_line_is_named_in_a_file_with_other_letters_and_line_ends(read):
+    text = "\ufeffimport numpy as np\r\n\r\ndef softmax(größe):  # 指數\r\n"
+    text += "    e = np.exp(größe - größe.max(0, keepdims=True))\r\n"
+    text += "    return e / e.sum(-1, keepdims=True)\r\n"
+    says = check(read(text), STEP["softmax"]).mistake
+    assert says.endswith("in line 4") and "e.max(0, keepdims=True)` instead" in says
+
+
 def test_an_append_may_call_its_own_extend(read):
     old, new = "length in enumerate(self.lengths)", "(length, *_) in enumerate(self.extend(n_new))"
     assert old in RIGHT and check(read(RIGHT.replace(old, new)), STEP["rows"]).state == "done"
