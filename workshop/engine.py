@@ -2,8 +2,9 @@
 
 Each step has parts. A part lists functions and has an observer, `observe(m, seed)`, which calls the
 functions of module m with inputs that reveal mistakes, and yields the results. It runs on the
-reader's file, on the project's source, and on copies of the source with one known mistake each. The
-known mistake that explains the most of the reader's wrong results gives its name.
+reader's file, on the project's source, and on copies of the source with one known mistake each. A
+mistake gets the name of the known mistake that explains its wrong results, or of the slip in the
+reader's own code without which all results are right.
 """
 
 import ast
