@@ -87,7 +87,8 @@ class Reader:
     def __init__(self, path: Path, steps: list[Step], ended: dict | None = None):
         source, self.path, self.ended = path.read_bytes(), str(path), ended or {}
         code = compile(source, self.path, "exec", dont_inherit=True)  # Python finds the encoding
-        empty = stubs(ast.parse(source))
+        tree = ast.parse(source)
+        empty = stubs(tree)
         parts = [part for step in steps for part in step.parts]
         for part in parts:  # before the reader's file can change NumPy
             if not {*(part.needs or part.names)} & {*empty}:
@@ -100,7 +101,7 @@ class Reader:
         text = source.removeprefix(codecs.BOM_UTF8).decode("ascii", "replace")
         TEXTS[self.key] = text.replace("\ufffd", "_")  # may stand in a name
         names = [name for part in parts for name in part.names + part.needs]
-        own = [node.name for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)]
+        own = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
         self.helpers = [name for name in own if name not in names]
         self.own = {name: find(self.module, name) for name in names}
         self.missing = {n: "" for n in names if self.own[n] is None} | empty  # {function: a note}
@@ -124,15 +125,15 @@ class Reader:
             if owner and not hasattr(self.module, owner):
                 setattr(self.module, owner, find(source, owner))
             value = find(source, name) if source else self.own[name]
-            setattr(find(self.module, owner) if owner else self.module, last, value)
+            setattr(find(self.module, owner), last, value)
 
     def mended(self, part: Part) -> str | None:
-        """Return what is wrong in a part's functions, if a change in one place mends them all."""
+        """Return what is wrong in a part's functions, if a change in one place mends it."""
         right, n_results = right_tape(part), 0
         ways = itertools.product((False, True), self.places(part))
         for slip in itertools.chain(*(slips(self.key, name, way, True) for way, name in ways)):
             owner, _, name = slip.function.rpartition(".")
-            place = find(self.module, owner) if owner else self.module
+            place = find(self.module, owner)
             if not place or name not in vars(place):  # it was renamed or deleted
                 continue
             kept = vars(place)[name]
@@ -159,8 +160,9 @@ class Reader:
 
 
 def find(module: Any, name: str) -> Any:
-    """Return the object of this name, such as module.GPT2.block for "GPT2.block", or None."""
-    for part in name.split("."):
+    """Return the object of this name, such as module.GPT2.block for "GPT2.block", or None. The
+    module itself has the name ""."""
+    for part in filter(None, name.split(".")):
         module = getattr(module, part, None)
     return module
 
@@ -360,7 +362,7 @@ def named(
     part: Part, mine: Tape, right: Tape, known: Iterable[Mistake], least: float
 ) -> tuple[Mistake | None, float]:
     """Return the known mistake that explains the results of `mine` best, and the share of the wrong
-    results that it explains, at least `least`. known: mistakes."""
+    results that it explains, at least `least`."""
     odd = [is_wrong(a, right.find(a.label)) for a in mine]
     best, most, n_results, end = None, 0.0, 0, time.monotonic() + most_seconds
     for mistake in known:

@@ -18,7 +18,7 @@ import samplers
 import speculative
 
 ROOT = Path(__file__).parents[1]
-MOST_ROUNDS = 5_000  # of all `while` loops of a function with a mistake
+MOST_ROUNDS = 5_000  # of a loop in a function with a mistake
 REFERENCE = "workshop/reference.py"
 # a function that the reader writes, down to its docstring, and then our code
 BODIES = r'^( *)(def (?!new_cache|learn|model|fast).*\n +"""(?s:.*?)""")\n(?:\1    .*\n)*'
@@ -61,7 +61,7 @@ def replaced(code: str, changes: list[str]) -> str:
         old = old or code.splitlines()[-1].strip()
         if old not in code:
             return ""
-        line = code[: code.index(old) + 1].splitlines()[-1] + "."
+        line = code[code.rfind("\n", 0, code.index(old)) + 1 :]  # the one that has the old text
         indent = line[: len(line) - len(line.lstrip())]
         code = code.replace(old, new.strip(" ").replace("; ", "\n" + indent))
     return code
@@ -146,7 +146,7 @@ def skeleton() -> str:
 
 @functools.cache  # chunks without a mistake are compiled only once
 def compiled(chunk: str) -> types.CodeType:
-    with warnings.catch_warnings():  # of mistakes such as (1)[0]
+    with warnings.catch_warnings():  # Python warns of code such as 1[0]
         warnings.simplefilter("ignore", SyntaxWarning)
         return compile(chunk, "<ours>", "exec")
 

@@ -35,8 +35,8 @@ PROMPT = [3, 1, 4, 1, 5]
 
 
 def run(loop, n, stop_ids=(), sampler=CHOICE, seed=0, end=None, **more):
-    """Run a loop. Return its tokens or an error, the text, the model, and the text at the first
-    token. end: stop after `end` tokens."""
+    """Run a loop. Return its tokens or an error, the model, and the text at the first token. end:
+    stop after `end` tokens."""
     model, first = WatchedModel(stop_ids=stop_ids), []
     tokens: Any = []
     sequence = Sequence(model, PROMPT, n, sampler, seed)
@@ -50,12 +50,12 @@ def run(loop, n, stop_ids=(), sampler=CHOICE, seed=0, end=None, **more):
                 break
     except Exception as error:
         tokens = error
-    return tokens, sequence, model, first
+    return tokens, model, first
 
 
 def see_loop(loop, name, seed):
     """Yield those results that must be the same for the loops naive and cached."""
-    tokens, sequence, model, first = run(loop, 7)
+    tokens, model, first = run(loop, 7)
     yield Seen(f"the tokens of {name}", tokens)
     yield Seen(f"sequence.ids, when {name} yields the first token", first)
     yield Seen("the tokens when a stop id is drawn", run(loop, 7, stop_ids=(0,))[0])

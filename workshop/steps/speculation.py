@@ -145,7 +145,7 @@ class Script:
 
 def see_loop(m, n, name, gamma=3, good=GOOD, **how):
     script = Script(good)
-    tokens, sequence, model, first = run(m.speculative, n, drafter=script, gamma=gamma, **how)
+    tokens, model, first = run(m.speculative, n, drafter=script, gamma=gamma, **how)
     yield Seen(f"the tokens {name}", tokens)
     if "end" not in how:
         yield Seen(f"sequence.ids {name}, when the first token is yielded", first)
