@@ -140,9 +140,12 @@ def hint(verdicts: list[dict], number: int) -> None:
 
 
 if __name__ == "__main__":
+    status: int | str
     try:
         status = main(sys.argv[1:])
         sys.stdout.flush()
+    except KeyboardInterrupt:
+        status = "interrupted"
     except BrokenPipeError:  # the next program, such as `head`, has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 0

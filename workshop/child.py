@@ -59,6 +59,8 @@ def main(file: str, request: str) -> None:
             if step.name == names[-1]:
                 tell(end=True)
                 break
+    except KeyboardInterrupt:  # the parent says so
+        os._exit(1)
     except BaseException:
         traceback.print_exc()
         tell(error="the workshop itself has failed: this is not your mistake")

@@ -99,6 +99,7 @@ class Reader:
         exec(code, vars(self.module))
         self.key = f"{path} {hash(source)}"
         text = source.removeprefix(codecs.BOM_UTF8).decode("ascii", "replace")
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
         TEXTS[self.key] = text.replace("\ufffd", "_")  # may stand in a name
         names = [name for part in parts for name in part.names + part.needs]
         own = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
@@ -138,12 +139,14 @@ class Reader:
                 continue
             kept = vars(place)[name]
             try:
-                setattr(place, name, function_of(slip, vars(self.module)))
+                changed = function_of(slip, vars(self.module))
+            except Exception:  # no Python, or a default that only its class knows
+                continue
+            try:
+                setattr(place, name, changed)
                 with contextlib.redirect_stdout(None), Tape.limited(self.path):
                     tape = Tape(part, self.module)
                     differ = difference(tape, right, is_right)
-            except SyntaxError:
-                continue
             finally:
                 setattr(place, name, kept)
             if not differ:

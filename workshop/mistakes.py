@@ -29,7 +29,7 @@ NAMES: dict[str, dict] = {REFERENCE: PROJECT}  # {name: what that source's funct
 
 
 class Mistake(NamedTuple):
-    """The message to the reader is "these are the numbers", followed by `says`. code: the lines of
+    """The message to the reader is "these are the results", followed by `says`. code: the lines of
     `function` with the mistake. project: a real project that had it, or ""."""
 
     says: str
@@ -169,16 +169,17 @@ def body(source: str, function: str) -> tuple[int, int]:
 @functools.cache
 def definitions(source: str) -> dict[str, Any]:
     """Return {name: the syntax tree of a function or class}, such as {"Cache.append": ...}. If
-    there are several of a name, the last one counts."""
+    there are several of a name, the last one counts, but a function in a function comes last."""
     found: dict[str, Any] = {}
     for node in ast.walk(ast.parse(read(source))):
         owner = f"{node.name}." if isinstance(node, ast.ClassDef) else ""
         inside = (n for n in ast.iter_child_nodes(node) if isinstance(n, DEFINITION))
-        found |= {owner + child.name: child for child in inside}
+        named = {owner + child.name: child for child in inside}
+        found = named | found if isinstance(node, ast.FunctionDef) else found | named
     return found
 
 
 @functools.cache
 def line_starts(source: str) -> list[int]:
     """Return where each line begins: line n begins at [n - 1]. The sources are ASCII."""
-    return [0, *itertools.accumulate(map(len, read(source).splitlines(keepends=True)))]
+    return [0, *itertools.accumulate(len(line) + 1 for line in read(source).split("\n"))]

@@ -92,14 +92,16 @@ class Code:
         """Say what is wrong, such as "with `x + 1` instead of `x`". Show enough code to find it."""
         old, before, after = self.text[a:b], "", ""
         line = f" in line {node.lineno}" if mends else " in our code"
+        if (a, b) != self.place(node):  # the statement changes places with the next one
+            one = self.show(node)
+            both = one, new.removesuffix(one)
+            first, second = map(one_line, both if mends else both[::-1])
+            return f"with `{brief(first)}` before `{brief(second)}`{line}"
         while len(before + old + after) < 12 and isinstance(node, SHOWN):
             first, last = self.place(node)
             before, after, node = self.text[first:a], self.text[b:last], self.parents.get(node)
         texts = before + old + after, before + new + after
         right, wrong = texts[::-1] if mends else texts
-        if "\n" in new and new != old:  # two statements are swapped
-            first, _, second = wrong.partition("\n")
-            return f"with `{one_line(first)}` before `{one_line(second)}`{line}"
         right, wrong = one_line(right), one_line(wrong)
         if wrong in ALWAYS and right not in ALWAYS:
             return f"as if `{brief(right)}` {ALWAYS[wrong]} held{line}"
@@ -119,7 +121,7 @@ class Code:
             inside = getattr(block, "body", None)
             for one, other in itertools.pairwise(inside) if isinstance(inside, list) else ():
                 (a, b), (c, d) = self.place(one), self.place(other)
-                yield block, a, d, self.text[c:d] + "\n" + " " * one.col_offset + self.text[a:b]
+                yield one, a, d, self.text[c:d] + "\n" + " " * one.col_offset + self.text[a:b]
 
     def confused(self):
         for node in self.nodes:
@@ -157,7 +159,7 @@ class Code:
             case ast.Constant(int(n)) if not isinstance(self.parents[node], ast.UnaryOp):
                 yield from sorted({f"{n + 1}", f"{n - 1}", "0"} - {f"{n}"})
             case ast.Constant(float(n)):
-                yield from (str(n * factor) for factor in (2, 0.5, 10, 0.1))
+                yield from (f"{n * factor:.12g}" for factor in (2, 0.5, 10, 0.1))
             case ast.UnaryOp(ast.USub(), ast.Constant(int(n))):
                 yield from (f"{n}", "0", f"-{n + 1}")
             case ast.UnaryOp(_, value):
@@ -277,7 +279,7 @@ def one_line(text: str) -> str:
     """Return an expression without comments, and without parentheses around it."""
     text = " ".join(re.sub("#.*", "", text).split())
     try:
-        return text if text[0] + text[-1] != "()" or ast.parse(text[1:-1]) is None else text[1:-1]
+        return text if text[:1] + text[-1:] != "()" or ast.parse(text[1:-1]) is None else text[1:-1]
     except SyntaxError:
         return text
 

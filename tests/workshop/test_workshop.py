@@ -173,6 +173,20 @@ def test_a_line_is_named_in_a_file_with_other_letters_and_line_ends(read):
     assert says.endswith("in line 4") and "e.max(0, keepdims=True)` instead" in says
 
 
+@pytest.mark.parametrize(
+    "step, old, new",
+    [
+        ("softmax", "e = np.exp(rows - rows.max(0))", "a = 1; e = np.exp(rows - rows.max(0)) + 1"),
+        ("softmax", SOFTMAX, "return np.moveaxis(e / e.sum(0), 0, -1) \f / 2"),
+        ("keys", "self.n_ctx, self.length = n_ctx, 0\n", "self.n_ctx, self.length = n_ctx, 1\n\n"
+         "    FIRST = 0\n\n    def note(self, first=FIRST):\n        return first + 1\n"),
+    ],
+)  # fmt: skip
+def test_unusual_code_is_only_wrong(read, step, old, new):
+    assert old in RIGHT
+    assert check(read(RIGHT.replace(old, new)), STEP[step]).state == "wrong"
+
+
 def test_an_append_may_call_its_own_extend(read):
     old, new = "length in enumerate(self.lengths)", "(length, *_) in enumerate(self.extend(n_new))"
     assert old in RIGHT and check(read(RIGHT.replace(old, new)), STEP["rows"]).state == "done"
