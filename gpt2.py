@@ -1,4 +1,4 @@
-"""GPT-2: from token ids to logits, with a cache of keys and values. Read examples/pico.py first.
+"""GPT-2: from token ids to logits, with a cache of keys and values. Read pico/forward.py first.
 
     ids [..., n_new] -> wte + wpe -> n_layer x (attention, MLP) -> logits [..., n_new, n_vocab]
 

@@ -25,6 +25,7 @@ FLOORS = [  # the lowest level first; utils imports loading, so it has a higher 
     ["loading"],
     ["utils"],
     ["terminal", "page", "examples", "workshop"],
+    ["pico"],
     ["notebooks", "training", "benchmarks"],
     ["tests"],
 ]

@@ -1,0 +1,65 @@
+"""The cache: the text of pico/forward.py, but each token is read only once.
+
+No token sees its future, so the keys and values of the old tokens stay as they are when the text
+grows. We keep them, and run the model over the new token alone. Pope et al. 2022, "Efficiently
+Scaling Transformer Inference". Full files: generate.py; Cache in gpt2.py. Next: pico/choices.py.
+"""
+
+from collections import defaultdict
+
+import numpy as np
+
+from pico import load, words
+from pico.forward import causal_mask, feed_forward, generate, layer_norm, linear, multi_head
+
+shapes = []  # [n_new, n_all] of each pass
+
+
+def cached(model, ids, n, choose=np.argmax):  # yields the same ids as `generate`
+    cache = defaultdict(list)  # ("keys", layer) and ("values", layer): a row [n_embd] per token
+    unread = ids  # prefill: the first pass reads the prompt
+    for _ in range(n):
+        logits = model(unread, cache)  # [n_new, n_vocab]
+        next_id = int(choose(logits[-1]))
+        unread = [next_id]  # decode: each later pass reads one token
+        yield next_id
+
+
+def gpt2(ids, cache, wte, wpe, blocks, ln_f, n_head):  # the new ids [n_new] -> [n_new, n_vocab]
+    n_old = len(cache["keys", 0])
+    n_all = n_old + len(ids)
+    x = wte[ids] + wpe[n_old:n_all]  # [n_new, n_embd]: the new tokens stand after the old ones
+    mask = causal_mask(n_all)[n_old:]  # [n_new, n_all]: the rows of the new tokens
+    shapes.append(mask.shape)
+    for layer, block in enumerate(blocks):
+        keys, values = cache["keys", layer], cache["values", layer]
+        h = layer_norm(x, **block["ln_1"])
+        x = x + self_attention(h, mask, n_head, keys, values, **block["attn"])
+        h = layer_norm(x, **block["ln_2"])
+        x = x + feed_forward(h, **block["mlp"])
+    x = layer_norm(x, **ln_f)
+    return x @ wte.T
+
+
+def self_attention(x, mask, n_head, keys, values, c_attn, c_proj):  # [n_new, n_embd] -> same
+    qkv = linear(x, **c_attn)  # of the new tokens only
+    q, k, v = np.split(qkv, 3, axis=-1)  # [n_new, n_embd] each
+    keys.extend(k)  # the lists in the cache grow to n_all rows
+    values.extend(v)
+    h = multi_head(q, np.array(keys), np.array(values), mask, n_head)  # new queries, all keys
+    return linear(h, **c_proj)
+
+
+if __name__ == "__main__":  # To try: n = 120. Without a cache, four times as many tokens are read.
+    prompt, n = words("Once upon a time"), 60
+    tokenizer, model = load("stories", gpt2)  # model(ids, cache)
+    ids, found = tokenizer.encode(prompt), []
+    without = generate(lambda ids: model(ids, defaultdict(list)), ids, n)  # each pass: a new cache
+    for loop in (without, cached(model, ids, n)):
+        shapes.clear()
+        found.append(list(loop))
+        print("passes:", *shapes[:4], "...")
+        print("tokens read:", sum(n_new for n_new, n_all in shapes))
+        print("pairs of a query and a key:", sum(n_new * n_all for n_new, n_all in shapes))
+    print("the same ids:", found[0] == found[1])
+    print(prompt + tokenizer.decode(found[1]))

@@ -1,0 +1,54 @@
+"""From scores to one token: temperature, top-k and top-p change the scores, then a draw chooses.
+
+A temperature below 1 makes likely tokens likelier (Ackley et al. 1985). Top-k and top-p remove
+unlikely tokens (Fan et al. 2018, Holtzman et al. 2020): softmax turns the score -inf into a 0. Full
+file: samplers.py. Next: pico/merges.py.
+"""
+
+import numpy as np
+
+from pico import load, words
+from pico.forward import generate, gpt2, softmax
+
+
+def temperature(logits, t):  # [n_vocab] -> [n_vocab]
+    return logits / t
+
+
+def top_k(logits, k):  # [n_vocab] -> [n_vocab]: keep the k likeliest tokens
+    falling = np.sort(logits)[::-1]  # the likeliest token first
+    return np.where(logits >= falling[k - 1], logits, -np.inf)
+
+
+def top_p(logits, p):  # [n_vocab] -> [n_vocab]: keep the fewest tokens that sum to p or more
+    probs = softmax(logits)
+    falling = np.sort(probs)[::-1]
+    before = np.cumsum(falling, dtype=np.float64) - falling  # the sum of all likelier tokens
+    needed = falling[before < p - 1e-6]  # the likelier tokens alone do not reach p, up to rounding
+    return np.where(probs >= needed[-1], logits, -np.inf)
+
+
+def draw(probs, u):  # [n_vocab], a random number from 0 to 1 -> the first id whose sum exceeds it
+    sums = np.cumsum(probs, dtype=np.float64)  # [n_vocab]: the last is 1, but for rounding
+    return int(np.argmax(sums > u * sums[-1]))
+
+
+if __name__ == "__main__":  # To try: temperature(logits, 2). The bars become more alike.
+    prompt, rng = words("The dragon was"), np.random.default_rng()
+    tokenizer, model = load("stories", gpt2)
+    ids = tokenizer.encode(prompt)
+    logits = model(ids)[-1]  # [n_vocab]: scores for the token after the prompt
+    sharper = temperature(logits, 0.7)
+    few = top_k(sharper, 6)
+    fewer = top_p(few, 0.8)
+    print(f"{'':9}{'the model':18}{'temperature 0.7':18}{'top-k 6':18}top-p 0.8")
+    for id in np.argsort(-logits)[:8]:
+        ps = [softmax(stage)[id] for stage in (logits, sharper, few, fewer)]
+        print(f"{tokenizer.decode([id]):9}", *(f"{p:.2f} {'#' * round(20 * p):12}" for p in ps))
+    probs, u, ruler = softmax(fewer), rng.random(), ""
+    for id in np.flatnonzero(probs):  # on the ruler, each token is as wide as it is probable
+        end = round(72 * probs[: id + 1].sum())
+        ruler = f"{ruler}|{tokenizer.decode([id])}".ljust(end)[:end]
+    print(f"\n{ruler}|\n{' ' * int(72 * u)}^ {u:.3f} draws{tokenizer.decode([draw(probs, u)])}\n")
+    new_ids = generate(model, ids, 30, lambda logits: draw(softmax(logits), rng.random()))
+    print(prompt + tokenizer.decode(new_ids))  # drawn from the model itself: add a step to `choose`

@@ -1,0 +1,78 @@
+"""Speculative decoding: a drafter guesses the next tokens, and the model checks all in one pass.
+
+The text keeps the model's own distribution p exactly, whatever the drafter's q. Nothing is faster
+here: each pass rereads the text. With a cache, a pass over five new tokens takes little longer than
+over one. Leviathan et al. 2023, "Fast Inference from Transformers via Speculative Decoding". Full
+file: speculative.py. Next: pico/translate.py.
+"""
+
+from functools import partial
+
+import numpy as np
+
+from pico import load, words
+from pico.choices import draw
+from pico.forward import generate, gpt2, softmax
+
+
+def speculative(model, drafter, ids, to_probs, n_passes, rng):  # yields the ids of each pass
+    for _ in range(n_passes):
+        drafts, qs = drafter(ids, to_probs, rng)  # each draft, and the q that it was drawn from
+        logits = model(ids + drafts)  # one pass: [len(ids) + len(drafts), n_vocab]
+        ps = to_probs(logits[len(ids) - 1 :])  # a p after the text, and after each draft
+        new_ids = verify(drafts, qs, ps, rng)
+        ids = ids + new_ids
+        yield new_ids  # one, and one more for each accepted draft
+
+
+# The next token must be x with probability p(x). A draft is x and accepted with probability
+# q(x) * min(1, p(x) / q(x)) = min(q(x), p(x)). A rejection draws what is missing: max(0, p - q).
+def verify(drafts, qs, ps, rng):  # -> the accepted drafts, and one more token
+    accepted = []
+    for x, q, p in zip(drafts, qs, ps):
+        if rng.random() >= p[x] / q[x]:  # reject x; the drafts after it are lost, too
+            missing = np.maximum(p - q, 0)
+            return accepted + [draw(missing, rng.random())]
+        accepted.append(x)
+    return accepted + [draw(ps[-1], rng.random())]
+
+
+def from_model(small, ids, to_probs, rng, n=4):  # a drafter: each draft is a pass of a small model
+    drafts, qs = [], []
+    for _ in range(n):
+        q = to_probs(small(ids + drafts)[-1])  # [n_vocab]
+        drafts.append(draw(q, rng.random()))
+        qs.append(q)
+    return drafts, qs
+
+
+def from_text(n_vocab, ids, to_probs, rng, n=4):  # a drafter: what followed the last token before
+    for i in reversed(range(len(ids) - 1)):
+        if ids[i] == ids[-1]:
+            drafts = ids[i + 1 : i + 1 + n]
+            return drafts, [np.eye(n_vocab)[x] for x in drafts]  # it is certain: q(x) is 1
+    return [], []
+
+
+def one_hot(logits):  # [..., n_vocab] -> same: 1 for the best token, else 0; a draw is then greedy
+    return np.float32(logits == logits.max(-1, keepdims=True))
+
+
+if __name__ == "__main__":  # To try: n=8 drafts. More tokens a pass, and far more drafts in vain.
+    prompt = words("The cat said meow. The dog said woof. The cat said")
+    tokenizer, large = load("stories", gpt2)
+    _, small = load("stories-draft", gpt2)
+    by_small, by_text = partial(from_model, small), partial(from_text, tokenizer.n_vocab)
+    ids, rng = tokenizer.encode(prompt), np.random.default_rng(0)
+    for drafter, to_probs in [(by_small, one_hot), (by_text, one_hot), (by_small, softmax)]:
+        parts = list(speculative(large, drafter, ids, to_probs, 14, rng))
+        new_ids = sum(parts, [])
+        print(prompt + "|".join(tokenizer.decode(part) for part in parts))
+        print(f"{drafter.func.__name__}, {to_probs.__name__}: {len(new_ids)} tokens in 14 passes")
+        if to_probs is one_hot:
+            print("the ids of forward.py:", new_ids == list(generate(large, ids, len(new_ids))))
+    p, q = softmax(large(ids)[-1]), softmax(small(ids)[-1])  # of the first token
+    firsts = [verify([draw(q, rng.random())], [q], [p, p], rng)[0] for _ in range(5000)]
+    print("first token    small  large  verified")
+    for x in np.argsort(-p)[:5]:
+        print(f"{tokenizer.decode([x])!r:13} {q[x]:6.1%} {p[x]:6.1%} {firsts.count(x) / 5000:7.1%}")

@@ -1,0 +1,63 @@
+"""Byte-pair encoding (BPE): how a text becomes the ids that a model reads, and a text again.
+
+A text is a sequence of bytes, so 256 tokens can spell it. To make texts shorter, the most frequent
+pair of neighbours becomes a new token, again and again. Sennrich et al. 2016, "Neural Machine
+Translation of Rare Words with Subword Units". Full file: encoder.py. Next: pico/drafts.py.
+"""
+
+from collections import Counter
+from pathlib import Path
+
+import regex
+
+# GPT-2's words: 's, letters, digits, signs or spaces. A word also has the one space before it.
+WORD = regex.compile(r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+")
+
+
+def learn(text, n_merges):  # yields for each new token its id, its two parts, how often they occur
+    counts = Counter(WORD.findall(text))  # {word: how often it occurs}
+    words = {word: list(word.encode()) for word in counts}  # {word: its ids}, at first its bytes
+    for new_id in range(256, 256 + n_merges):  # a new token gets the next free id
+        pairs = Counter()
+        for word, ids in words.items():
+            for pair in zip(ids, ids[1:]):  # neighbours inside a word: no token crosses its end
+                pairs[pair] += counts[word]
+        best = max(pairs, key=pairs.get)
+        words = {word: merge(ids, best, new_id) for word, ids in words.items()}
+        yield new_id, best, pairs[best]
+
+
+def merge(ids, pair, new_id):  # [1, 2, 3, 1, 2], (1, 2), 256 -> [256, 3, 256]
+    merged = []
+    for id in ids:
+        merged.append(id)
+        if tuple(merged[-2:]) == pair:
+            merged[-2:] = [new_id]
+    return merged
+
+
+def encode(text, merges):  # {pair: new id} -> ids. Merge again, in the order in which it was learnt
+    words = [list(word.encode()) for word in WORD.findall(text)]
+    for pair, new_id in merges.items():
+        words = [merge(ids, pair, new_id) for ids in words]
+    return [id for ids in words for id in ids]
+
+
+def decode(ids, vocab):  # {id: its bytes} -> text. Bytes that are no whole character become U+FFFD
+    return b"".join(vocab[id] for id in ids).decode(errors="replace")
+
+
+if __name__ == "__main__":  # To try: n_merges=1000. The sentence has fewer tokens then.
+    from pico import words
+
+    sentence = words("Once upon a time, a dragon sang. 🐉")
+    text = (Path(__file__).parents[1] / "notebooks/text/train.txt").read_text("utf-8")
+    merges, vocab = {}, {byte: bytes([byte]) for byte in range(256)}
+    for new_id, (left, right), count in learn(text[:200_000], n_merges=200):
+        merges[left, right] = new_id
+        vocab[new_id] = vocab[left] + vocab[right]
+        if new_id < 271:
+            print(f"{new_id} {vocab[new_id]} = {vocab[left]} + {vocab[right]}: {count:,} times")
+    ids = encode(sentence, merges)
+    print("...\n", *(f"{id:>4} {vocab[id]}" for id in ids), sep="\n")
+    print(f"\n{len(sentence.encode())} bytes, {len(ids)} tokens; decoded: {decode(ids, vocab)}")
