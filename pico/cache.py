@@ -21,7 +21,7 @@ def cached(model, ids, n, choose=np.argmax):  # yields the same ids as `generate
     for _ in range(n):
         logits = model(unread, cache)  # [n_new, n_vocab]
         next_id = int(choose(logits[-1]))
-        unread = [next_id]  # decode: each later pass reads one token
+        unread = [next_id]  # each later pass reads one token
         yield next_id
 
 

@@ -42,6 +42,10 @@ def module(path):  # decoding/beam -> decoding.beam, but notebooks/lessons -> le
     return ".".join(path.parts[1:] if path.parts[0] in SCRIPTS else path.parts)
 
 
+def room(name):  # pico.forward -> pico
+    return name.partition(".")[0]
+
+
 def imports(path):
     """Return the modules that a file imports, at the top or inside functions."""
     tree = ast.parse((HOUSE / path).with_suffix(".py").read_text(encoding="utf-8"))
@@ -80,6 +84,13 @@ def test_imports_point_downwards(path):
     level = LEVEL[path.parts[0]]
     above = {name for name in imports(path) if LEVEL.get(name.partition(".")[0], 0) > level}
     assert not above
+
+
+def test_only_tests_lessons_and_the_page_import_the_pages_of_pico():
+    """A page has no name of a file at the top: `b gpt2.attention` must not find the wrong one."""
+    users = [path for path in FILES if {*map(room, imports(path))} & {"pico"}]
+    assert {path.parts[0] for path in users} <= {"tests", "notebooks", "page", "pico"}
+    assert not {path.name for path in FILES if path.parts[0] == "pico"} & {*CENTRE, "utils"}
 
 
 def test_no_imports_go_in_a_circle():
