@@ -16,13 +16,13 @@ def load(name, function):  # -> a tokenizer, and the function with the parameter
     return tokenizer, model
 
 
-def words(default):  # -> the words of the command line, or else these
+def given(default):  # -> the words of the command line, or else this text
     sys.excepthook = end
     sys.stdout.reconfigure(line_buffering=True)  # prints whole lines at once, even into a pipe
     return " ".join(sys.argv[1:] or [default]) or sys.exit("the text is empty: type some words")
 
 
-def end(kind, error, trace):  # how a page ends that fails, or whose reader has closed the pipe
+def end(kind, error, trace):  # how a page ends after an error, or if the pipe is closed
     if kind is BrokenPipeError:
         return os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     report(error)

@@ -2,12 +2,12 @@
 
 A temperature below 1 makes likely tokens likelier (Ackley et al. 1985). Top-k and top-p remove
 unlikely tokens (Fan et al. 2018, Holtzman et al. 2020): softmax turns the score -inf into a 0. Full
-file: samplers.py. Next: pico/merges.py.
+file: samplers.py. Next: merges.py.
 """
 
 import numpy as np
 
-from pico import load, words
+from pico import given, load
 from pico.forward import generate, gpt2, softmax
 
 
@@ -23,18 +23,18 @@ def top_k(logits, k):  # [n_vocab] -> [n_vocab]: keep the k likeliest tokens
 def top_p(logits, p):  # [n_vocab] -> [n_vocab]: keep the fewest tokens that sum to p or more
     probs = softmax(logits)
     falling = np.sort(probs)[::-1]
-    before = np.cumsum(falling, dtype=np.float64) - falling  # the sum of all likelier tokens
-    needed = falling[before < p - 1e-6]  # the likelier tokens alone do not reach p, up to rounding
-    return np.where(probs >= needed[-1], logits, -np.inf)
+    before = np.cumsum(falling, dtype=np.float64) - falling  # 0.5 0.3 0.2 -> 0 0.5 0.8
+    least = falling[before < p - 1e-6][-1]  # the last one that is needed to reach p, up to rounding
+    return np.where(probs >= least, logits, -np.inf)
 
 
-def draw(probs, u):  # [n_vocab], a random number from 0 to 1 -> the first id whose sum exceeds it
-    sums = np.cumsum(probs, dtype=np.float64)  # [n_vocab]: the last is 1, but for rounding
-    return int(np.argmax(sums > u * sums[-1]))
+def draw(weights, u):  # [n_vocab], a random number from 0 to 1 -> an id, in proportion to weights
+    sums = np.cumsum(weights, dtype=np.float64)  # [n_vocab]
+    return int(np.argmax(sums > u * sums[-1]))  # the first id whose sum is more than u of them all
 
 
 if __name__ == "__main__":  # To try: temperature(logits, 2). The bars become more alike.
-    prompt, rng = words("The dragon was"), np.random.default_rng()
+    prompt, rng = given("The dragon was"), np.random.default_rng()
     tokenizer, model = load("stories", gpt2)
     ids = tokenizer.encode(prompt)
     logits = model(ids)[-1]  # [n_vocab]: scores for the token after the prompt
@@ -51,4 +51,4 @@ if __name__ == "__main__":  # To try: temperature(logits, 2). The bars become mo
         ruler = f"{ruler}|{tokenizer.decode([id])}".ljust(end)[:end]
     print(f"\n{ruler}|\n{' ' * int(72 * u)}^ {u:.3f} draws{tokenizer.decode([draw(probs, u)])}\n")
     new_ids = generate(model, ids, 30, lambda logits: draw(softmax(logits), rng.random()))
-    print(prompt + tokenizer.decode(new_ids))  # drawn from the model itself: add a step to `choose`
+    print(prompt + tokenizer.decode(new_ids))  # from all tokens: try top_p(logits, 0.8)

@@ -1,33 +1,34 @@
 """The probability of a text is a product: P(x_1 .. x_n) = P(x_1) P(x_2 | x_1) P(x_3 | x_1, x_2) ...
 
-Each factor says how likely a token is after those before it. One pass gives them all. Surprise in
-bits, -log2 P: Shannon 1948, "A Mathematical Theory of Communication". Full file: decoding/score.py.
-Next: pico/cache.py.
+Each factor says how likely a token is after those before it. One pass gives them all. In bits,
+-log2 P: Shannon 1948, "A Mathematical Theory of Communication". Full file: decoding/score.py. Next:
+cache.py.
 """
 
 import numpy as np
 
-from pico import load, words
+from pico import given, load
 from pico.forward import gpt2, softmax
 
 
-def factors(model, ids):  # [n_seq] -> [n_seq - 1]: P(ids[1] | ids[:1]), P(ids[2] | ids[:2]), ...
-    probs = softmax(model(ids[:-1]))  # row i: the probability of each token that may follow token i
-    return np.array([row[id] for row, id in zip(probs, ids[1:])])  # of the one that does follow
+def factors(model, ids):  # [n_seq] -> [n_seq - 1]: P of ids[1], ids[2], ..., after those before
+    probs = softmax(model(ids[:-1]))  # row i: P of every token as the one after ids[: i + 1]
+    return np.array([row[id] for row, id in zip(probs, ids[1:])])  # of the token that does follow
 
 
-if __name__ == "__main__":  # To try: the same words in another order. Compare the bits.
+if __name__ == "__main__":  # To try: "One day, a bird sang." Which token saves the bits?
     tokenizer, model = load("stories", gpt2)
-    ids = [tokenizer.end_of_text] + tokenizer.encode(words("One day, a dragon sang."))
-    ps = factors(model, ids)  # after end_of_text, with which a story begins
+    ids = tokenizer.encode(given("One day, a dragon sang."))
+    ids = [tokenizer.end_of_text] + ids  # this token stands before each story
+    ps = factors(model, ids)
     print("P(token | before)   bits   P(text so far)  token")
     for id, p, product in zip(ids[1:], ps, np.cumprod(ps)):
         print(f"{p:17.6f}{-np.log2(p):7.2f}{product:17.2e}  {tokenizer.decode([id])!r}")
     bits = -np.log2(ps).sum()  # the product of a long text is soon too small for a float
     mean = bits / len(ps)
-    print(f"in all {bits:17.2f} bits; {mean:.2f} per token; perplexity 2^{mean:.2f}: {2**mean:.1f}")
-
+    print(f"total {bits:18.2f} bits, {mean:.2f} per token, as unsure as", end=" ")
+    print(f"among 2^{mean:.2f} = {2**mean:.1f} equally likely tokens: the perplexity")
     _, small = load("stories-draft", gpt2)  # a small model, because this takes n_vocab passes
-    first = softmax(small(ids)[-1])  # [n_vocab]: P(a | text) of each token a
-    pairs = [p * softmax(small(ids + [a])[-1]) for a, p in enumerate(first)]  # times P(b | text, a)
+    first = softmax(small(ids)[-1])  # [n_vocab]: P(a | text) of every token a
+    pairs = [p * softmax(small(ids + [a])[-1]) for a, p in enumerate(first)]  # P(a, b | text)
     print(f"P of all {np.size(pairs):,} continuations by two tokens: {np.sum(pairs):.5f} in sum")

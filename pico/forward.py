@@ -1,38 +1,38 @@
-"""GPT-2 on one page: a pass scores each token that may come next; a loop appends the best one.
+"""GPT-2 on one page: a pass scores every token as the next one; a loop appends the best.
 
-A token is a word or a part of one. Its id is its number: row `id` of wte stands for it, and row i
-of wpe for place i. c_... is a linear layer {w, b}, ln_... a layer norm {g, b}. Radford et al. 2019,
-"Language Models are Unsupervised Multitask Learners". Full file: gpt2.py. Next: pico/factors.py.
+A token is a word, a part of one, or a sign. Its id is its number: row `id` of wte stands for it,
+row i of wpe for position i. c_... is a linear layer {w, b}, ln_... a norm {g, b}. Radford et al.
+2019, "Language Models are Unsupervised Multitask Learners". Full file: gpt2.py. Next: factors.py.
 """
 
 import numpy as np
 
-from pico import load, words
+from pico import given, load
 
 
 def generate(model, ids, n, choose=np.argmax):  # yields the n ids that follow, one by one
     for _ in range(n):
         logits = model(ids)  # [n_seq, n_vocab]: a pass over the whole text
-        last = logits[-1]  # [n_vocab]: a score for each token that may come next
+        last = logits[-1]  # [n_vocab]: a score for every token as the next one
         next_id = int(choose(last))  # np.argmax is greedy: it takes the best token
         ids = ids + [next_id]
         yield next_id
 
 
 def gpt2(ids, wte, wpe, blocks, ln_f, n_head):  # [n_seq] -> [n_seq, n_vocab]
-    x = wte[ids] + wpe[: len(ids)]  # [n_seq, n_embd]: which token it is, plus where it stands
-    mask = causal_mask(len(ids))
-    for block in blocks:  # each block adds to x twice
+    x = wte[ids] + wpe[: len(ids)]  # [n_seq, n_embd]: which token it is, plus its position
+    mask = causal_mask(len(ids))  # the model learnt to predict the future without seeing it
+    for block in blocks:  # {"ln_1": {g, b}, "attn": {"c_attn": {w, b}, "c_proj": {w, b}}, ...}
         h = layer_norm(x, **block["ln_1"])
         x = x + self_attention(h, mask, n_head, **block["attn"])  # brings in earlier tokens
         h = layer_norm(x, **block["ln_2"])
         x = x + feed_forward(h, **block["mlp"])  # works on each token by itself
     x = layer_norm(x, **ln_f)
-    return x @ wte.T  # the logits: row i scores each token that may follow token i
+    return x @ wte.T  # the logits: row i scores every token as the one after ids[: i + 1]
 
 
 def causal_mask(n_seq):  # -> [n_seq, n_seq]: True where token j is in the future of token i
-    i, j = np.indices((n_seq, n_seq))  # the row and the column of each place
+    i, j = np.indices((n_seq, n_seq))  # the row and the column of each entry
     return j > i  # for 3 tokens: [[F, T, T], [F, F, T], [F, F, F]]
 
 
@@ -81,13 +81,13 @@ def softmax(x):  # each row becomes weights that sum to 1
     return e / e.sum(-1, keepdims=True)
 
 
-if __name__ == "__main__":  # To try: x = wte[ids], without places. Then the sentences break.
-    prompt = words("Once upon a time")
+if __name__ == "__main__":  # To try: in gpt2, x = wte[ids], without wpe. The story falls apart.
+    prompt = given("Once upon a time")  # or what the command line says
     tokenizer, model = load("stories", gpt2)  # or "gpt2", which downloads the original, 0.5 GB
     ids = tokenizer.encode(prompt)  # model(ids) is gpt2(ids, wte, wpe, ...)
     print(prompt, end="")
-    for id in generate(model, ids, model.n_ctx - len(ids)):  # n_ctx: how many places wpe has
-        if id == tokenizer.end_of_text:  # a token that ends each story
+    for id in generate(model, ids, model.n_ctx - len(ids)):  # n_ctx: how many rows wpe has
+        if id == tokenizer.end_of_text:  # it stands between stories
             break
         print(tokenizer.decode([id]), end="", flush=True)
     print()

@@ -1,18 +1,18 @@
-"""Llama on one page: GPT-2 with five changes, numbered as they are met. Touvron et al. 2023,
-"LLaMA: Open and Efficient Foundation Language Models". Full file: families/llama.py, with four more
-changes for Llama's relatives.
+"""Llama on one page: GPT-2 with five changes, numbered in the page's order. Touvron et al. 2023,
+"LLaMA: Open and Efficient Foundation Language Models"; for change 3, "Llama 2". Full file:
+families/llama.py, with four more changes for Llama's relatives.
 """
 
 from functools import partial
 
 import numpy as np
 
-from pico import load, words
+from pico import given, load
 from pico.forward import attention, causal_mask, generate
 
 
 def llama(ids, frequencies, wte, blocks, norm, n_head):  # [n_seq] -> [n_seq, n_vocab]
-    x = wte[ids]  # [n_seq, n_embd]: there is no wpe, see 4
+    x = wte[ids]  # [n_seq, n_embd]: there is no wpe: see 4
     mask = causal_mask(len(ids))
     for block in blocks:
         h = rms_norm(x, **block["attn_norm"])
@@ -27,23 +27,23 @@ def rms_norm(x, g):  # 1. A simpler norm: each row gets mean square 1; its mean 
 
 
 def self_attention(x, mask, frequencies, n_head, q, k, v, o):  # [n_seq, n_embd] -> same
-    queries = np.split(x @ q["w"].T, n_head, axis=-1)  # n_head x [n_seq, d_head]
-    n_kv_head = len(k["w"]) // queries[0].shape[-1]  # 2. No linear layer has a bias b
+    queries = np.split(x @ q["w"].T, n_head, axis=-1)  # 2. No linear layer has a bias
+    n_kv_head = len(k["w"]) // queries[0].shape[-1]  # 3. Fewer heads of keys and of values
     keys = np.split(x @ k["w"].T, n_kv_head, axis=-1)  # n_kv_head x [n_seq, d_head]
     values = np.split(x @ v["w"].T, n_kv_head, axis=-1)
     heads = []
     for i in range(n_head):
-        j = i * n_kv_head // n_head  # 3. Heads share keys and values, 0 0 0 0 1 1 1 1: less to keep
+        j = i * n_kv_head // n_head  # for i = 0..7: 0 0 0 0 1 1 1 1. A cache keeps a quarter
         query, key = rotate(queries[i], frequencies), rotate(keys[j], frequencies)
         heads.append(attention(query, key, values[j], mask))
     return np.hstack(heads) @ o["w"].T
 
 
-def rotate(x, frequencies):  # [n_seq, d_head] -> same. 4. A token's place i turns its q and its k:
-    angles = np.outer(np.arange(len(x), dtype=np.float32), frequencies)  # i * frequency, in radians
-    cos, sin = np.cos(angles), np.sin(angles)  # [n_seq, d_head / 2]
-    a, b = np.split(x, 2, axis=-1)  # each row has d_head / 2 points (a, b) in a plane
-    return np.hstack([a * cos - b * sin, a * sin + b * cos])  # q @ k.T depends on i - j alone
+def rotate(x, frequencies):  # [n_seq, d_head] -> same. 4. A token's position turns its q and k
+    angles = np.outer(np.arange(len(x), dtype=np.float32), frequencies)  # [n_seq, d_head / 2]
+    cos, sin = np.cos(angles), np.sin(angles)  # angle: position * frequency, in radians
+    a, b = np.split(x, 2, axis=-1)  # d_head / 2 points (a, b): a is from the first half
+    return np.hstack([a * cos - b * sin, a * sin + b * cos])  # in q @ k.T, only i - j counts
 
 
 def feed_forward(x, gate, c_fc, c_proj):  # [n_seq, n_embd] -> same. 5. The MLP has a gate
@@ -53,10 +53,10 @@ def feed_forward(x, gate, c_fc, c_proj):  # [n_seq, n_embd] -> same. 5. The MLP 
 
 
 if __name__ == "__main__":  # To try: frequencies / 4. All tokens seem nearer, and words repeat.
-    prompt = words("Tom had a red car.")
+    prompt = given("Tom had a red car.")
     tokenizer, model = load("stories-llama", llama)  # model(ids, frequencies)
     ids = tokenizer.encode(prompt)
-    powers = np.arange(0, 1, 2 / 32, dtype=np.float32)  # d_head is 32
+    powers = np.arange(0, 1, 2 / 32, dtype=np.float32)  # [d_head / 2]: 0 to 15/16
     for title, frequencies in [("with rotations", 10_000**-powers), ("without", 0 * powers)]:
         new_ids = generate(partial(model, frequencies=frequencies), ids, 40)
         print(f"{title}: {prompt}{tokenizer.decode(new_ids)}\n")

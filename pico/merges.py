@@ -1,8 +1,8 @@
 """Byte-pair encoding (BPE): how a text becomes the ids that a model reads, and a text again.
 
-A text is a sequence of bytes, so 256 tokens can spell it. To make texts shorter, the most frequent
-pair of neighbours becomes a new token, again and again. Sennrich et al. 2016, "Neural Machine
-Translation of Rare Words with Subword Units". Full file: encoder.py. Next: pico/drafts.py.
+A text is a sequence of bytes, so 256 tokens are enough to spell it. To make texts shorter, the most
+frequent pair of neighbours becomes a new token, again and again. Sennrich et al. 2016, "Neural
+Machine Translation of Rare Words with Subword Units". Full file: encoder.py. Next: drafts.py.
 """
 
 from collections import Counter
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import regex
 
-# GPT-2's words: 's, letters, digits, signs or spaces. A word also has the one space before it.
+# GPT-2's words: 's, letters, digits, signs or spaces, such as "a", " dragon", "!" in "a dragon!"
 WORD = regex.compile(r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+")
 
 
@@ -31,12 +31,12 @@ def merge(ids, pair, new_id):  # [1, 2, 3, 1, 2], (1, 2), 256 -> [256, 3, 256]
     merged = []
     for id in ids:
         merged.append(id)
-        if tuple(merged[-2:]) == pair:
+        if tuple(merged[-2:]) == pair:  # the last two are the pair: the new token replaces them
             merged[-2:] = [new_id]
     return merged
 
 
-def encode(text, merges):  # {pair: new id} -> ids. Merge again, in the order in which it was learnt
+def encode(text, merges):  # merges: {pair: new id} -> ids. Merge again, in the order of learning
     words = [list(word.encode()) for word in WORD.findall(text)]
     for pair, new_id in merges.items():
         words = [merge(ids, pair, new_id) for ids in words]
@@ -47,10 +47,10 @@ def decode(ids, vocab):  # {id: its bytes} -> text. Bytes that are no whole char
     return b"".join(vocab[id] for id in ids).decode(errors="replace")
 
 
-if __name__ == "__main__":  # To try: n_merges=1000. The sentence has fewer tokens then.
-    from pico import words
+if __name__ == "__main__":  # To try: n_merges=20. The sentence has 32 tokens, not 19.
+    from pico import given
 
-    sentence = words("Once upon a time, a dragon sang. 🐉")
+    sentence = given("Once upon a time, a dragon sang. 🐉")
     text = (Path(__file__).parents[1] / "notebooks/text/train.txt").read_text("utf-8")
     merges, vocab = {}, {byte: bytes([byte]) for byte in range(256)}
     for new_id, (left, right), count in learn(text[:200_000], n_merges=200):

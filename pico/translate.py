@@ -1,8 +1,8 @@
-"""An encoder-decoder, T5: the encoder reads an English text, once; the decoder writes the German.
+"""An encoder-decoder, T5: an encoder reads the English text once; a decoder writes the German one.
 
 The decoder also looks at what the encoder made of the English. Raffel et al. 2020, "Exploring the
-Limits of Transfer Learning with a Unified Text-to-Text Transformer". Next: pico/llama.py. Full
-file: families/seq2seq.py.
+Limits of Transfer Learning with a Unified Text-to-Text Transformer". Next: llama. Full file:
+families/seq2seq.py.
 """
 
 from functools import partial
@@ -10,21 +10,21 @@ from itertools import takewhile
 
 import numpy as np
 
-from pico import load, words
+from pico import given, load
 from pico.forward import causal_mask, generate, softmax
 
 
-def translate(english, wte, n_head, encoder, decoder):  # [n_source] -> German ids [n], weights
-    source = encode(english, wte, n_head, **encoder)  # [n_source, d_model]: only once
+def translate(english, wte, n_head, encoder, decoder):  # ids [n_source] -> German ids, weights
+    source = encode(english, wte, n_head, **encoder)  # [n_source, n_embd]: only once
     model = partial(decode, source=source, wte=wte, n_head=n_head, **decoder)
     new_ids = generate(lambda ids: model(ids)[0], [0], 100)  # a German text begins with <pad>, 0,
     german = list(takewhile(lambda id: id != 1, new_ids))  # and ends with </s>, 1
-    return german, model([0] + german)[1]  # [n + 1, n_source]: how much each step took from where
+    return german, model([0] + german)[1]  # [n + 1, n_source]: which English token each looked at
 
 
-def encode(ids, wte, n_head, blocks, norm, relative_bias):  # [n_source] -> [n_source, d_model]
+def encode(ids, wte, n_head, blocks, norm, relative_bias):  # [n_source] -> [n_source, n_embd]
     x = wte[ids]
-    bias = position_bias(len(ids), *np.split(relative_bias, 2))  # no mask: English sees its future
+    bias = position_bias(len(ids), *np.split(relative_bias, 2))  # no mask: a token sees its future
     for block in blocks:
         h = rms_norm(x, **block["attn_norm"])
         x = x + attention(h, h, bias, n_head, **block["attn"])[0]  # English looks at English
@@ -33,36 +33,38 @@ def encode(ids, wte, n_head, blocks, norm, relative_bias):  # [n_source] -> [n_s
     return rms_norm(x, **norm)
 
 
-def decode(ids, source, wte, n_head, blocks, norm, relative_bias):  # [n], [n_source, d_model] ->
-    x = wte[ids]  # [n, d_model]
+def decode(ids, source, wte, n_head, blocks, norm, relative_bias):  # German ids [n]
+    x = wte[ids]  # [n, n_embd]
     bias = position_bias(len(ids), relative_bias, relative_bias)
-    bias[:, causal_mask(len(ids))] = -np.inf
+    bias[:, causal_mask(len(ids))] = -np.inf  # in every head
     for block in blocks:
         h = rms_norm(x, **block["attn_norm"])
-        x = x + attention(h, h, bias, n_head, **block["attn"])[0]  # German looks at earlier German
+        x = x + attention(h, h, bias, n_head, **block["attn"])[0]  # German looks at earlier German,
         h = rms_norm(x, **block["cross_norm"])
-        mixed, weights = attention(h, source, 0, n_head, **block["cross"])  # and at the source
+        mixed, weights = attention(h, source, 0, n_head, **block["cross"])  # then at English
         x = x + mixed
         h = rms_norm(x, **block["mlp_norm"])
         x = x + feed_forward(h, **block["mlp"])
-    logits = rms_norm(x, **norm) / x.shape[-1] ** 0.5 @ wte.T
-    return logits, weights  # [n, n_vocab], [n, n_source]: where the last block looked
+    logits = rms_norm(x, **norm) / x.shape[-1] ** 0.5 @ wte.T  # T5 scales x before wte
+    return logits, weights  # [n, n_vocab]; [n, n_source]: where the last block looked
 
 
-def attention(x, source, bias, n_head, q, k, v, o):  # [n, d_model] looks at [n_source, d_model]
+def attention(x, source, bias, n_head, q, k, v, o):  # [n, n_embd] looks at [n_source, n_embd]
     queries = np.array(np.split(x @ q["w"].T, n_head, axis=-1))  # [n_head, n, d_head]
-    keys = np.array(np.split(source @ k["w"].T, n_head, axis=-1))  # [n_head, n_source, d_head]
-    values = np.array(np.split(source @ v["w"].T, n_head, axis=-1))
-    scores = queries @ keys.swapaxes(1, 2) + bias  # [n_head, n, n_source], without / d_head**0.5
+    keys = np.array(np.split(source @ k["w"].T, n_head, axis=-1))  # [n_head, n_source, d_head],
+    values = np.array(np.split(source @ v["w"].T, n_head, axis=-1))  # computed again in each pass
+    scores = queries @ keys.swapaxes(1, 2) + bias  # [n_head, n, n_source]; T5 has no / d_head**0.5
     weights = softmax(scores)
-    return np.hstack(weights @ values) @ o["w"].T, weights.mean(0)
+    return np.hstack(weights @ values) @ o["w"].T, weights.mean(0)  # heads side by side; their mean
 
 
 def position_bias(n, earlier, later):  # 2 tables [n_rows, n_head] -> scores to add, [n_head, n, n]
     i, j = np.indices((n, n))
     distance = abs(j - i)
-    near = len(earlier) // 2  # a near distance has a row of its own, the far ones share the others
-    far = np.log(np.maximum(distance, near) / near) / np.log(128 / near)  # 0 at near, 1 at 128
+    near = len(earlier) // 2  # of 16 rows, distances 0 to 7 have one each; others share 8
+    far = np.log(np.maximum(distance, near) / near) / np.log(
+        128 / near
+    )  # from 0 at near to 1 at 128
     row = np.where(distance < near, distance, near + np.minimum(far * near, near - 1).astype(int))
     bias = np.where((j > i)[:, :, None], later[row], earlier[row])  # [n, n, n_head]
     return np.moveaxis(bias, -1, 0)
@@ -72,13 +74,13 @@ def rms_norm(x, g):  # like layer_norm in pico/forward.py, but no mean is subtra
     return x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-6) * g
 
 
-def feed_forward(x, c_fc, c_proj):  # [n, d_model] -> same, with relu
+def feed_forward(x, c_fc, c_proj):  # [n, n_embd] -> same, with relu
     return np.maximum(x @ c_fc["w"].T, 0) @ c_proj["w"].T
 
 
-if __name__ == "__main__":  # To try: "Tom does not want to go home." nicht looks at home, too.
+if __name__ == "__main__":  # To try: "Tom does not want to go home." Even nicht looks at home.
     tokenizer, model = load("en-de", translate)
-    english = tokenizer.encode(words("She bought a new car yesterday."))
+    english = tokenizer.encode(given("She bought a new car yesterday."))
     german, weights = model(english)
     print(tokenizer.decode(german))
     for id, row in zip(german, weights):
