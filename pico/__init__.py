@@ -1,28 +1,26 @@
-"""One page for each idea: begin with forward.py. Below is what the pages need at their ends."""
+"""One page for each idea: begin with forward.py. Below are the helpers of each page's last part."""
 
 import os
 import sys
 from functools import partial
 
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # more would wait for each other in small models
 import utils
 from loading.parameters import plain
-from terminal.plugin import report
 
 
-def load(name, function):  # -> a tokenizer, and the function with the parameters of this model
+def load(name, function):  # -> a tokenizer, and model(ids): the function with a model's parameters
     tokenizer, full = utils.load(name)
-    model = partial(function, **plain(full.params), n_head=full.n_head)
-    model.n_ctx = full.n_ctx  # the context: no text may be longer
-    return tokenizer, model
+    return tokenizer, partial(function, **plain(full.params), n_head=full.n_head)
 
 
-def given(default):  # -> the words of the command line, or else this text
+def given(default):  # -> what the command line says after the page's name, or else the default
+    sys.stdout.reconfigure(encoding="utf-8", line_buffering=True)
     sys.excepthook = end
-    sys.stdout.reconfigure(line_buffering=True)  # prints whole lines at once, even into a pipe
     return " ".join(sys.argv[1:] or [default]) or sys.exit("the text is empty: type some words")
 
 
-def end(kind, error, trace):  # how a page ends after an error, or if the pipe is closed
+def end(kind, error, trace):  # after an error: a traceback, unless `head` has closed the pipe
     if kind is BrokenPipeError:
-        return os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    report(error)
+        os._exit(0)
+    sys.__excepthook__(kind, error, trace)

@@ -15,12 +15,12 @@ from pico.forward import causal_mask, feed_forward, generate, layer_norm, linear
 shapes = []  # [n_new, n_all] of each pass
 
 
-def cached(model, ids, n, choose=np.argmax):  # yields the same ids as `generate`
+def cached(model, ids, n):  # yields the same ids as `generate`
     cache = defaultdict(list)  # ("keys", layer) and ("values", layer): a row [n_embd] per token
-    unread = ids  # prefill: the first pass reads the prompt
+    unread = ids  # the first pass reads the prompt
     for _ in range(n):
         logits = model(unread, cache)  # [n_new, n_vocab]
-        next_id = int(choose(logits[-1]))
+        next_id = int(logits[-1].argmax())
         unread = [next_id]  # each later pass reads one token
         yield next_id
 
@@ -41,10 +41,10 @@ def gpt2(ids, cache, wte, wpe, blocks, ln_f, n_head):  # the new ids [n_new] -> 
     return x @ wte.T
 
 
-def self_attention(x, mask, n_head, keys, values, c_attn, c_proj):  # [n_new, n_embd] -> same
+def self_attention(x, mask, n_head, keys, values, c_attn, c_proj):  # -> [n_new, n_embd]
     qkv = linear(x, **c_attn)  # of the new tokens only
     q, k, v = np.split(qkv, 3, axis=-1)  # [n_new, n_embd] each
-    keys.extend(k)  # these lists are in the cache: they grow to n_all rows
+    keys.extend(k)  # these lists are in the cache, and grow to n_all rows
     values.extend(v)
     h = multi_head(q, np.array(keys), np.array(values), mask, n_head)  # new queries, all keys
     return linear(h, **c_proj)
@@ -54,7 +54,7 @@ if __name__ == "__main__":  # To try: n = 120. Without a cache, 7620 tokens are 
     prompt, n = given("Once upon a time"), 60
     tokenizer, model = load("stories", gpt2)  # model(ids, cache)
     ids, found = tokenizer.encode(prompt), []
-    without = generate(lambda ids: model(ids, defaultdict(list)), ids, n)  # all caches empty
+    without = generate(lambda text: model(text, defaultdict(list)), ids, n)  # always an empty cache
     for loop in (without, cached(model, ids, n)):
         shapes.clear()
         found.append(list(loop))

@@ -16,24 +16,23 @@ def temperature(logits, t):  # [n_vocab] -> [n_vocab]
 
 
 def top_k(logits, k):  # [n_vocab] -> [n_vocab]: keep the k likeliest tokens
-    falling = np.sort(logits)[::-1]  # the likeliest token first
-    return np.where(logits >= falling[k - 1], logits, -np.inf)
+    return np.where(logits >= np.sort(logits)[-k], logits, -np.inf)
 
 
 def top_p(logits, p):  # [n_vocab] -> [n_vocab]: keep the fewest tokens that sum to p or more
     probs = softmax(logits)
-    falling = np.sort(probs)[::-1]
+    falling = np.sort(probs)[::-1]  # the likeliest token first
     before = np.cumsum(falling, dtype=np.float64) - falling  # 0.5 0.3 0.2 -> 0 0.5 0.8
     least = falling[before < p - 1e-6][-1]  # the last one that is needed to reach p, up to rounding
     return np.where(probs >= least, logits, -np.inf)
 
 
-def draw(weights, u):  # [n_vocab], a random number from 0 to 1 -> an id, in proportion to weights
+def draw(weights, u):  # [n_vocab], a random number in [0, 1) -> an id, in proportion to weights
     sums = np.cumsum(weights, dtype=np.float64)  # [n_vocab]
     return int(np.argmax(sums > u * sums[-1]))  # the first id whose sum is more than u of them all
 
 
-if __name__ == "__main__":  # To try: temperature(logits, 2). The bars become more alike.
+if __name__ == "__main__":  # To try: temperature(logits, 0.1). One token takes it all.
     prompt, rng = given("The dragon was"), np.random.default_rng()
     tokenizer, model = load("stories", gpt2)
     ids = tokenizer.encode(prompt)
@@ -41,14 +40,14 @@ if __name__ == "__main__":  # To try: temperature(logits, 2). The bars become mo
     sharper = temperature(logits, 0.7)
     few = top_k(sharper, 6)
     fewer = top_p(few, 0.8)
-    print(f"{'':9}{'the model':18}{'temperature 0.7':18}{'top-k 6':18}top-p 0.8")
+    print(f"{'':14}{'the model':18}{'temperature 0.7':18}{'top-k 6':18}top-p 0.8")
     for id in np.argsort(-logits)[:8]:
         ps = [softmax(stage)[id] for stage in (logits, sharper, few, fewer)]
-        print(f"{tokenizer.decode([id]):9}", *(f"{p:.2f} {'#' * round(20 * p):12}" for p in ps))
+        print(f"{tokenizer.decode([id])!r:14}", *(f"{p:.2f} {'#' * round(20 * p):12}" for p in ps))
     probs, u, ruler = softmax(fewer), rng.random(), ""
     for id in np.flatnonzero(probs):  # on the ruler, each token is as wide as it is probable
         end = round(72 * probs[: id + 1].sum())
-        ruler = f"{ruler}|{tokenizer.decode([id])}".ljust(end)[:end]
-    print(f"\n{ruler}|\n{' ' * int(72 * u)}^ {u:.3f} draws{tokenizer.decode([draw(probs, u)])}\n")
-    new_ids = generate(model, ids, 30, lambda logits: draw(softmax(logits), rng.random()))
-    print(prompt + tokenizer.decode(new_ids))  # from all tokens: try top_p(logits, 0.8)
+        ruler = f"{ruler}|{tokenizer.decode([id])!r}".ljust(end)[:end]
+    print(f"\n{ruler}|\n{' ' * int(72 * u)}^ draws {tokenizer.decode([draw(probs, u)])!r}\n")
+    new_ids = generate(model, ids, 30, lambda row: draw(softmax(top_p(row, 0.8)), rng.random()))
+    print(prompt + tokenizer.decode(new_ids))

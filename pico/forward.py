@@ -54,7 +54,7 @@ def attention(q, k, v, mask):  # 3 x [n_seq, d_head], [n_seq, n_seq] -> [n_seq, 
     scores = q @ k.T / d_head**0.5  # [n_seq, n_seq]: does the query of token i fit the key of j?
     scores[mask] = -np.inf  # softmax turns -inf into 0: no token sees its future
     weights = softmax(scores)  # row i: how much token i takes from each token j
-    return weights @ v  # row i: the mean of the values, with the weights of row i
+    return weights @ v  # row i: a mean of the values, weighted by row i
 
 
 def feed_forward(x, c_fc, c_proj):  # [n_seq, n_embd] -> [n_seq, n_embd]
@@ -83,10 +83,11 @@ def softmax(x):  # each row becomes weights that sum to 1
 
 if __name__ == "__main__":  # To try: in gpt2, x = wte[ids], without wpe. The story falls apart.
     prompt = given("Once upon a time")  # or what the command line says
-    tokenizer, model = load("stories", gpt2)  # or "gpt2", which downloads the original, 0.5 GB
-    ids = tokenizer.encode(prompt)  # model(ids) is gpt2(ids, wte, wpe, ...)
+    tokenizer, model = load("stories", gpt2)  # "gpt2" instead of "stories" downloads GPT-2 itself
+    ids = tokenizer.encode(prompt)
+    n = len(model.keywords["wpe"]) - len(ids)  # model(ids) is gpt2(ids, wte=..., wpe=..., ...)
     print(prompt, end="")
-    for id in generate(model, ids, model.n_ctx - len(ids)):  # n_ctx: how many rows wpe has
+    for id in generate(model, ids, n):
         if id == tokenizer.end_of_text:  # it stands between stories
             break
         print(tokenizer.decode([id]), end="", flush=True)

@@ -26,16 +26,13 @@ def rms_norm(x, g):  # 1. A simpler norm: each row gets mean square 1; its mean 
     return x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-5) * g
 
 
-def self_attention(x, mask, frequencies, n_head, q, k, v, o):  # [n_seq, n_embd] -> same
-    queries = np.split(x @ q["w"].T, n_head, axis=-1)  # 2. No linear layer has a bias
-    n_kv_head = len(k["w"]) // queries[0].shape[-1]  # 3. Fewer heads of keys and of values
-    keys = np.split(x @ k["w"].T, n_kv_head, axis=-1)  # n_kv_head x [n_seq, d_head]
-    values = np.split(x @ v["w"].T, n_kv_head, axis=-1)
-    heads = []
-    for i in range(n_head):
-        j = i * n_kv_head // n_head  # for i = 0..7: 0 0 0 0 1 1 1 1. A cache keeps a quarter
-        query, key = rotate(queries[i], frequencies), rotate(keys[j], frequencies)
-        heads.append(attention(query, key, values[j], mask))
+def self_attention(x, mask, frequencies, n_head, q, k, v, o):  # 2. No linear layer has a bias
+    queries = [rotate(part, frequencies) for part in np.split(x @ q["w"].T, n_head, axis=-1)]
+    n_kv_head = len(k["w"]) // queries[0].shape[-1]  # 3. Fewer heads of keys and of values: here 2
+    keys = [rotate(part, frequencies) for part in np.split(x @ k["w"].T, n_kv_head, axis=-1)]
+    values = np.split(x @ v["w"].T, n_kv_head, axis=-1)  # n_kv_head x [n_seq, d_head]
+    shared = [i * n_kv_head // n_head for i in range(n_head)]  # 0 0 0 0 1 1 1 1: a smaller cache
+    heads = [attention(queries[i], keys[j], values[j], mask) for i, j in enumerate(shared)]
     return np.hstack(heads) @ o["w"].T
 
 
@@ -43,7 +40,7 @@ def rotate(x, frequencies):  # [n_seq, d_head] -> same. 4. A token's position tu
     angles = np.outer(np.arange(len(x), dtype=np.float32), frequencies)  # [n_seq, d_head / 2]
     cos, sin = np.cos(angles), np.sin(angles)  # angle: position * frequency, in radians
     a, b = np.split(x, 2, axis=-1)  # d_head / 2 points (a, b): a is from the first half
-    return np.hstack([a * cos - b * sin, a * sin + b * cos])  # in q @ k.T, only i - j counts
+    return np.hstack([a * cos - b * sin, a * sin + b * cos])  # q @ k.T then depends on the distance
 
 
 def feed_forward(x, gate, c_fc, c_proj):  # [n_seq, n_embd] -> same. 5. The MLP has a gate

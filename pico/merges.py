@@ -2,7 +2,8 @@
 
 A text is a sequence of bytes, so 256 tokens are enough to spell it. To make texts shorter, the most
 frequent pair of neighbours becomes a new token, again and again. Sennrich et al. 2016, "Neural
-Machine Translation of Rare Words with Subword Units". Full file: encoder.py. Next: drafts.py.
+Machine Translation of Rare Words with Subword Units"; with bytes, Radford et al. 2019. Full file:
+encoder.py. Next: drafts.py.
 """
 
 from collections import Counter
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import regex
 
-# GPT-2's words: 's, letters, digits, signs or spaces, such as "a", " dragon", "!" in "a dragon!"
+# GPT-2 cuts a text into words before it merges: "a dragon!" into "a", " dragon" and "!"
 WORD = regex.compile(r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+")
 
 
@@ -36,7 +37,7 @@ def merge(ids, pair, new_id):  # [1, 2, 3, 1, 2], (1, 2), 256 -> [256, 3, 256]
     return merged
 
 
-def encode(text, merges):  # merges: {pair: new id} -> ids. Merge again, in the order of learning
+def encode(text, merges):  # {pair: new id} -> ids. Merge again, as it was learnt
     words = [list(word.encode()) for word in WORD.findall(text)]
     for pair, new_id in merges.items():
         words = [merge(ids, pair, new_id) for ids in words]

@@ -5,7 +5,6 @@ Limits of Transfer Learning with a Unified Text-to-Text Transformer". Next: llam
 families/seq2seq.py.
 """
 
-from functools import partial
 from itertools import takewhile
 
 import numpy as np
@@ -16,10 +15,10 @@ from pico.forward import causal_mask, generate, softmax
 
 def translate(english, wte, n_head, encoder, decoder):  # ids [n_source] -> German ids, weights
     source = encode(english, wte, n_head, **encoder)  # [n_source, n_embd]: only once
-    model = partial(decode, source=source, wte=wte, n_head=n_head, **decoder)
-    new_ids = generate(lambda ids: model(ids)[0], [0], 100)  # a German text begins with <pad>, 0,
-    german = list(takewhile(lambda id: id != 1, new_ids))  # and ends with </s>, 1
-    return german, model([0] + german)[1]  # [n + 1, n_source]: which English token each looked at
+    new_ids = generate(lambda ids: decode(ids, source, wte, n_head, **decoder)[0], [0], 100)
+    german = list(takewhile(lambda id: id != 1, new_ids))  # after <pad>, 0, until </s>, 1
+    _, weights = decode([0] + german, source, wte, n_head, **decoder)
+    return german, weights  # [n + 1, n_source]: which English token each looked at
 
 
 def encode(ids, wte, n_head, blocks, norm, relative_bias):  # [n_source] -> [n_source, n_embd]
