@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 import encoder
 import samplers
@@ -21,7 +22,14 @@ from terminal import cli
 from tests.support.checkpoints import ROOT
 from tests.support.tiny import as_function, chain_rule, checkpoint, opposite, p_value, tiny_gpt2
 
-PROMPTS = ["Once upon a time", "The dragon was", "Tom and Lily"]
+PROMPTS = ["Once upon a time", "The dragon was"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    """Several threads of BLAS would wait for each other in small models."""
+    with threadpool_limits(1):
+        yield
 
 
 def close(found, right):
@@ -40,7 +48,7 @@ def never_ending(name):
 
 
 @pytest.mark.parametrize("name", ["stories", "stories-draft"])
-@pytest.mark.parametrize("n", [1, 2, 60, 512])
+@pytest.mark.parametrize("n", [1, 2, 512])
 def test_forward_has_the_logits_of_gpt2(name, n):
     _, model = load(name, forward.gpt2)
     close(model(random_ids(n)), checkpoint(f"models/{name}")(random_ids(n)))
@@ -51,9 +59,9 @@ def test_forward_and_cache_have_the_ids_of_generate(prompt):
     tokenizer, model = load("stories", forward.gpt2)
     _, with_cache = load("stories", cache.gpt2)
     ids = tokenizer.encode(prompt)
-    right = list(generate(never_ending("stories"), ids, 25))
-    assert list(forward.generate(model, ids, 25)) == right
-    assert list(cache.cached(with_cache, ids, 25)) == right
+    right = list(generate(never_ending("stories"), ids, 12))
+    assert list(forward.generate(model, ids, 12)) == right
+    assert list(cache.cached(with_cache, ids, 12)) == right
     assert ids == tokenizer.encode(prompt)  # the caller's list is unchanged
 
 
@@ -132,7 +140,7 @@ def test_drafts_draw_the_ids_of_speculative(prompt, to_probs):
     sequence = Sequence(never_ending("stories"), ids, 100, sampler, rng)
     right = full_speculative.speculative(sequence.model, sequence, drafter, gamma=4)
     own = partial(drafts.from_model, small)
-    parts = drafts.speculative(large, own, ids, to_probs, 8, np.random.default_rng(5))
+    parts = drafts.speculative(large, own, ids, to_probs, 5, np.random.default_rng(5))
     assert (found := sum(parts, [])) == [next(right) for _ in found]
 
 
@@ -145,6 +153,7 @@ def test_drafts_from_the_text_follow_the_last_token():
 TARGET = tiny_gpt2(n_vocab=4, n_embd=4, n_layer=1, seed=14)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("drafter", ["smaller", "opposite", "text"])
 def test_drafted_texts_have_exactly_the_target_s_distribution(drafter):
     small = {"smaller": tiny_gpt2(n_vocab=4, n_embd=4, n_layer=1, seed=9)}
@@ -210,8 +219,10 @@ def test_forward_prints_what_generate_prints_up_to_the_end_of_the_context(capsys
 def test_errors_of_users_and_closed_pipes_are_no_tracebacks():
     empty = program("-m", "pico.forward", "", check=False)
     assert (empty.returncode, empty.stderr) == (1, "the text is empty: type some words\n")
-    pipe = f"{sys.executable} -m pico.merges | {sys.executable} -c ''"
-    assert program(shell=True, args=pipe).stderr == ""
+    words = [sys.executable, "-m", "pico.merges"]
+    with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as page:
+        page.stdout.close()
+        assert page.stderr.read() == b""
 
 
 def test_a_debugger_stops_in_the_page_and_steps_over_a_product_inside_it():
