@@ -13,7 +13,7 @@ from typing import Any
 
 from loading import hub, openai
 from loading.config import read_ends, read_json
-from loading.errors import AGAIN, MALFORMED, UserError, explained
+from loading.errors import MALFORMED, UserError, again, explained
 from loading.gpt2 import read_gpt2
 from loading.llama import FAMILIES, read_llama
 from loading.seq2seq import read_bart, read_t5
@@ -34,7 +34,7 @@ def load(name_or_folder: str | Path, fetch: bool = True) -> tuple[Any, Any]:
     """
     with explained(f"cannot load {name_or_folder!s:.100}", "check its name and permissions"):
         folder = find(str(name_or_folder), fetch)
-    remedy = f"if a file is damaged, {AGAIN}"
+    remedy = f"if a file is damaged, {again(folder)}"
     with explained(f"the model in {folder} cannot be used", remedy, MALFORMED):
         config = read_json(folder / "config.json")
         if (kind := str(config["model_type"])) not in READERS:

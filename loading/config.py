@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from families.layers import ACTIVATIONS
-from loading.errors import AGAIN, explained
+from loading.errors import again, explained
 from samplers import Filter
 
 FORCED = "forced_bos_token_id", "forced_eos_token_id"
@@ -19,7 +19,7 @@ def read_json(path: Path, optional: bool = False) -> dict:
     """Return a JSON file as a dict, or {} if `optional` and missing. UserError if it is damaged."""
     if optional and not path.is_file():
         return {}
-    with explained(f"{path} is damaged", AGAIN, (ValueError, RecursionError)):
+    with explained(f"{path} is damaged", again(path), (ValueError, RecursionError)):
         value = json.loads(path.read_bytes())
         if not isinstance(value, dict):
             raise ValueError("not a JSON object")

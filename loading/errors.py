@@ -10,6 +10,12 @@ AGAIN = "fetch or save it again; if it is a Git LFS pointer, `git lfs pull` fetc
 MALFORMED = (ValueError, OSError, *ODD)  # what a damaged file may raise
 
 
+def again(path: Path) -> str:
+    """Return what to do about a damaged file or folder. The hub's cache keeps what it has."""
+    hub = re.fullmatch(r"(.*models--[^/]+)/snapshots/[^/]+(/[^/]+)?", path.as_posix())
+    return f"delete {path.resolve() if hub[2] else hub[1]} and run this again" if hub else AGAIN
+
+
 class UserError(Exception):
     """An error that the user can fix. Its message is a single line that is safe to print."""
 

@@ -6,7 +6,7 @@ HF_TOKEN, HF_ENDPOINT and HF_HUB_OFFLINE. Its slow parts are imported only if a 
 
 import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from loading.errors import UserError
@@ -16,7 +16,7 @@ EXTRAS = """generation_config.json tokenizer_config.json chat_template.jinja add
     tokenizer.json""".split()  # files that many repositories do not have
 
 
-def missing(folder: Path) -> Iterator[str]:
+def missing(folder: Path, extras: Iterable[str] = EXTRAS) -> Iterator[str]:
     """Yield each file that loading would read and that is neither in the cache nor known to be
     missing on the hub. What comes later depends on the earlier files: download them at once."""
 
@@ -24,7 +24,7 @@ def missing(folder: Path) -> Iterator[str]:
         absent = folder.parents[1] / ".no_exist" / folder.name  # where huggingface_hub notes it
         return [f for f in files if not (folder / f).is_file() and not (absent / f).is_file()]
 
-    yield from lacks("config.json", *EXTRAS)
+    yield from lacks("config.json", *extras)
     if not (folder / "tokenizer.json").is_file():
         yield from lacks("vocab.json", "merges.txt")
     if not (folder / "model.safetensors").is_file():
@@ -38,7 +38,8 @@ def snapshot(name: str) -> Path:
 
     place = Path(constants.HF_HUB_CACHE, f"models--{name.replace('/', '--')}")
     main = place / "refs" / "main"
-    return place / "snapshots" / (main.read_text().strip() if main.is_file() else "main")
+    commit = main.read_text().strip() if main.is_file() else ""
+    return place / "snapshots" / (commit or "main")
 
 
 def cached(name: str) -> Path | None:
@@ -53,28 +54,43 @@ def cached(name: str) -> Path | None:
 
 
 def fetch(name: str) -> Path:
-    """Download what the cache lacks, and return the repository's folder. Without a network, a cache
-    without some of EXTRAS is used, and a note says so. Raises UserError."""
+    """Download what the cache lacks, and return the repository's folder. If this fails, return one
+    that is `usable`. Raises UserError."""
     from huggingface_hub import errors, hf_hub_download, model_info
 
     try:
         model_info(name, revision="main")  # without a network, this fails at once
-        folder = Path(hf_hub_download(name, "config.json")).parent
+        folder = snapshot(name)
+        if any(missing(folder, extras=())):
+            folder = Path(hf_hub_download(name, "config.json")).parent  # the newest commit
         for file in missing(folder):
             with contextlib.suppress(errors.RemoteEntryNotFoundError):
                 hf_hub_download(name, file, revision=folder.name)
         return folder
-    except errors.RepositoryNotFoundError:  # or the repository is gated
-        what = "accept the terms on its page and set a valid HF_TOKEN"
-        raise UserError(f"you may not read {name}, or it does not exist: {what}") from None
     except Exception as error:  # from the hub, its HTTP library or the system
-        reason, folder = f"{error.__cause__ or error}".partition("\n")[0][:200], snapshot(name)
-        lost = [*missing(folder)]
-        needed = [file for file in lost if file not in EXTRAS]
-        if not needed:
-            print(f"note: {name} is used without {', '.join(lost)}: {reason}", file=sys.stderr)
+        cause = error.__cause__ or error
+        said = getattr(error, "server_message", None) or getattr(cause, "server_message", None)
+        reason = ": ".join(f"{e}".partition("\n")[0][:200] for e in (said, cause) if e)
+        if folder := usable(name, reason):
             return folder
-        if folder.is_dir():
-            name = f"{needed[-1]}, which {folder} lacks"
+        if isinstance(error, errors.RepositoryNotFoundError):  # or the repository is gated
+            what = "accept the terms on its page and set a valid HF_TOKEN"
+            name += f", or it does not exist ({said})" if said else ", or it does not exist"
+            raise UserError(f"you may not read {name}: {what}") from None
+        if (folder := snapshot(name)).is_dir():
+            name = f"{[*missing(folder, extras=())][-1]}, which {folder} lacks"
         remedy = "when that is mended, run this again"
         raise UserError(f"cannot download {name}: {reason}; {remedy}") from None
+
+
+def usable(name: str, reason: str) -> Path | None:
+    """Return a folder in the cache that lacks at most some of EXTRAS, and print a note with the
+    reason: the newest commit's folder or, if that update has failed, an older one."""
+    newest = snapshot(name)
+    older = sorted(newest.parent.glob("*"), key=lambda folder: -folder.stat().st_mtime)
+    for folder in (newest, *older):
+        if not any(missing(folder, extras=())):
+            lost = [*missing(folder), *["its newest commit"] * (folder != newest)]
+            print(f"note: {name} is used without {', '.join(lost)}: {reason}", file=sys.stderr)
+            return folder
+    return None

@@ -2,16 +2,19 @@
 Hugging Face's layout, which other programs can read, too."""
 
 import base64
+import contextlib
 import hashlib
 import importlib.util
 import json
 import os
 import re
+import shutil
 import sys
 import tempfile
 from pathlib import Path
 
-from loading.config import read_json
+from safetensors import SafetensorError
+
 from loading.errors import UserError, explained
 from loading.gpt2 import read_gpt2
 
@@ -30,15 +33,22 @@ def fetch(size: str, folder: Path) -> Path:
         if sys.version_info < (3, 14):  # TensorFlow has no package for newer Pythons
             remedy = f"pip install tensorflow (uv run --group openai ...), or {remedy}"
         raise UserError(f"OpenAI's checkpoints are read with TensorFlow, once: {remedy}")
+    from huggingface_hub.utils import WeakFileLock
+
+    for left in folder.parent.glob(".fetched-*"):
+        with contextlib.suppress(TimeoutError), WeakFileLock(left / "lock", timeout=0.1):
+            shutil.rmtree(left, ignore_errors=True)  # a killed process has left it
+    kinds = OSError, SafetensorError  # each may say that the disk is full
     with (
-        explained(f"cannot fetch {size} into {folder}", "run this again", (OSError,)),
+        explained(f"cannot fetch {size} into {folder}", "run this again", kinds),
         tempfile.TemporaryDirectory(prefix=".fetched-", dir=folder.parent) as temporary,
+        WeakFileLock(Path(temporary, "lock")),
     ):
         (made := Path(temporary, "made")).mkdir()
-        for name in CHECKPOINT:
-            download(f"{RELEASE}/{size}/{name}", Path(temporary, name), None)
         download(f"{RELEASE}/{size}/encoder.json", made / "vocab.json", VOCAB)
         download(f"{RELEASE}/{size}/vocab.bpe", made / "merges.txt", MERGES)
+        for name in CHECKPOINT:
+            download(f"{RELEASE}/{size}/{name}", Path(temporary, name), None)
         rewrite(Path(temporary), made)
         if not folder.is_dir():  # another process may have made it meanwhile
             made.rename(folder)
@@ -61,6 +71,8 @@ def download(url: str, path: Path, sha256: str | None) -> None:
                 md5.update(chunk)
                 sha.update(chunk)
         found = base64.b64encode(md5.digest()).decode(), sha.hexdigest(), reply.raw.tell()
+    if path.suffix == ".json" and path.read_bytes()[:1] != b"{":
+        raise OSError(f"{url} is no JSON: your network may have sent a page to log in")
     expected = reply.headers.get("Content-MD5"), sha256, n_bytes
     if any(known and known != sum for known, sum in zip(expected, found)):
         raise OSError(f"{url} was changed, or cut off, on the way")
@@ -73,20 +85,20 @@ def rewrite(released: Path, folder: Path) -> None:
     import tensorflow as tf  # type: ignore
     from safetensors.numpy import save_file
 
-    sizes = read_json(released / "hparams.json")
-    n_vocab, n_ctx = sizes.pop("n_vocab"), sizes["n_ctx"]
-    ends = {"vocab_size": n_vocab, "eos_token_id": n_vocab - 1, "n_positions": n_ctx}
-    config = {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], **ends, **sizes}
-    (folder / "config.json").write_text(json.dumps(config, indent=2))
-    try:
+    damaged = "the checkpoint is damaged", "run this again", (Exception,)  # TensorFlow raises many
+    with explained(*damaged):
+        sizes = json.loads((released / "hparams.json").read_bytes())
+        n_vocab, n_ctx = sizes.pop("n_vocab"), sizes["n_ctx"]
+        ends = {"vocab_size": n_vocab, "eos_token_id": n_vocab - 1, "n_positions": n_ctx}
+        config = {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], **ends, **sizes}
         reader, arrays = tf.train.load_checkpoint(str(released / "model.ckpt")), {}
         for name in reader.get_variable_to_shape_map():
             array = reader.get_tensor(name)  # a linear layer's matrix is [1, n_in, n_out]
             arrays[hub_name(name)] = array[0] if array.ndim == 3 else array
-        save_file(arrays, folder / "model.safetensors", metadata={"format": "pt"})
+    (folder / "config.json").write_text(json.dumps(config, indent=2))
+    save_file(arrays, folder / "model.safetensors", metadata={"format": "pt"})
+    with explained(*damaged):
         read_gpt2(folder, config, n_vocab, {})  # this checks every array
-    except Exception as error:  # TensorFlow raises many kinds of exceptions
-        raise UserError(f"the checkpoint is damaged: {error!s:.500}; run this again") from None
 
 
 def hub_name(name: str) -> str:

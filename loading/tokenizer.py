@@ -7,7 +7,7 @@ from typing import Any
 
 import encoder
 from loading.config import read_json
-from loading.errors import AGAIN, UserError, explained
+from loading.errors import UserError, again, explained
 
 BYTE_PIECE = re.compile("<0x([0-9A-F]{2})>")  # a token for one byte of a rare character
 WRITE = "transformers writes it: AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)"
@@ -33,7 +33,7 @@ def read_library(path: Path, settings: dict, model_type: str) -> "LibraryTokeniz
     """Read tokenizer.json with the library, and apply tokenizer_config.json's `settings`."""
     import tokenizers  # only here, because GPT-2's two files do not need it
 
-    with explained(f"{path} is damaged", AGAIN, (BaseException,)):
+    with explained(f"{path} is damaged", again(path), (BaseException,)):
         library = tokenizers.Tokenizer.from_file(str(path))
     library.no_truncation()
     library.no_padding()

@@ -11,7 +11,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from loading.config import read_json
-from loading.errors import AGAIN, MALFORMED, UserError, explained
+from loading.errors import MALFORMED, UserError, again, explained
 
 DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}  # other types are ignored
 
@@ -22,7 +22,7 @@ def read_index(folder: Path) -> dict[str, str]:
     path = folder / "model.safetensors.index.json"
     if (folder / "model.safetensors").is_file() or not path.is_file():
         return {}
-    with explained(f"{path} is damaged", AGAIN, MALFORMED):
+    with explained(f"{path} is damaged", again(path), MALFORMED):
         places = read_json(path)["weight_map"]
         if outside := [file for file in places.values() if Path(file).name != file]:
             raise ValueError(f"{outside[0]!r} is not a file of this folder")
@@ -45,7 +45,7 @@ def read_weights(folder: Path, prefix: str, unused: tuple[str, ...]) -> dict[str
 
 def read_safetensors(path: Path) -> dict[str, np.ndarray]:
     """Return {name: float32 array}; arrays stored as float32 are read-only views of the file."""
-    with explained(f"{path} is damaged", AGAIN, (SafetensorError,)), safe_open(path, "np"):
+    with explained(f"{path} is damaged", again(path), (SafetensorError,)), safe_open(path, "np"):
         pass
     data = np.asarray(np.memmap(path, np.uint8, "r"))
     start = 8 + int.from_bytes(data[:8].tobytes(), "little")

@@ -3,7 +3,6 @@
 import json
 import re
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,8 @@ class Conversation:
                 template = file.read_text("utf-8")
             if isinstance(template, list):  # several named templates
                 template = {entry["name"]: entry["template"] for entry in template}.get("default")
+            # {% generation %} marks the answers, for training: any block will do.
+            template = re.sub(r"({%[-+]?\s*(?:end)?)generation\b", r"\1with", template or "")
             names = {k: token for k, token in config.items() if k.endswith("_token") and token}
             self.names = {k: t["content"] if isinstance(t, dict) else t for k, t in names.items()}
             end = tokenizer.special.get(self.names.get("eos_token"))
@@ -47,18 +48,20 @@ class Conversation:
         def raise_exception(message):
             raise ValueError(message)
 
+        def tojson(value, ensure_ascii=False, indent=None, separators=None, sort_keys=False):
+            layout = {"indent": indent, "separators": separators, "sort_keys": sort_keys}
+            return json.dumps(value, ensure_ascii=ensure_ascii, **layout)
+
         jinja = ImmutableSandboxedEnvironment(
             trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
         )
-        jinja.filters["tojson"] = partial(json.dumps, ensure_ascii=False)  # Jinja's is for HTML
+        jinja.filters["tojson"] = tojson  # Jinja's is for HTML
         names = self.names | dict(add_generation_prompt=True, tools=None, documents=None)
         names |= dict(raise_exception=raise_exception, strftime_now=datetime.now().strftime)
-        # {% generation %} marks the answers, for training: any block will do.
-        template = re.sub(r"({%[-+]?\s*(?:end)?)generation\b", r"\1with", self.template)
         self.add("user", text)
         messages, self.messages = self.messages, self.messages[:-1]
         # A template is code, and may raise any error.
         with explained("the chat template refuses this", "use another model", (Exception,)):
-            text = jinja.from_string(template).render(messages=messages, **names)
+            text = jinja.from_string(self.template).render(messages=messages, **names)
         start = self.tokenizer.encode("")  # BOS, if any: drop it, as templates add their own
         return self.tokenizer.encode(text, special=True)[len(start) :]
