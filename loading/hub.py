@@ -32,20 +32,21 @@ def missing(folder: Path, extras: Iterable[str] = EXTRAS) -> Iterator[str]:
         yield from lacks(*sorted({*read_index(folder).values()} or {"model.safetensors"}))
 
 
-def snapshot(name: str) -> Path:
-    """Return the repository's folder in the cache, whether it exists or not."""
+def snapshots(name: str) -> list[Path]:
+    """Return main's folder in the cache, which may be missing, and those of other commits."""
     from huggingface_hub import constants
 
     place = Path(constants.HF_HUB_CACHE, f"models--{name.replace('/', '--')}")
     main = place / "refs" / "main"
     commit = main.read_text().strip() if main.is_file() else ""
-    return place / "snapshots" / (commit or "main")
+    others = sorted(place.glob("snapshots/*"), key=lambda folder: -folder.stat().st_mtime)
+    return [place / "snapshots" / (commit or "main"), *others]
 
 
 def cached(name: str) -> Path | None:
     """Return the repository's folder in the cache, or None if it is missing or incomplete."""
     try:
-        folder = snapshot(name)
+        folder = snapshots(name)[0]
         return None if any(missing(folder)) else folder
     except UserError:  # a damaged index, which loading will name
         return folder
@@ -54,13 +55,13 @@ def cached(name: str) -> Path | None:
 
 
 def fetch(name: str) -> Path:
-    """Download what the cache lacks, and return the repository's folder. If this fails, return one
-    that is `usable`. Raises UserError."""
+    """Download what the cache lacks, and return the repository's folder. If this fails, use
+    a commit in the cache that lacks at most some of EXTRAS, with a note. Raises UserError."""
     from huggingface_hub import errors, hf_hub_download, model_info
 
     try:
         model_info(name, revision="main")  # without a network, this fails at once
-        folder = snapshot(name)
+        folder = snapshots(name)[0]
         if any(missing(folder, extras=())):
             folder = Path(hf_hub_download(name, "config.json")).parent  # the newest commit
         for file in missing(folder):
@@ -70,27 +71,18 @@ def fetch(name: str) -> Path:
     except Exception as error:  # from the hub, its HTTP library or the system
         cause = error.__cause__ or error
         said = getattr(error, "server_message", None) or getattr(cause, "server_message", None)
-        reason = ": ".join(f"{e}".partition("\n")[0][:200] for e in (said, cause) if e)
-        if folder := usable(name, reason):
-            return folder
+        reason = f"{said or cause}".partition("\n")[0][:200]
+        newest, *others = snapshots(name)
+        for folder in (newest, *others):
+            if not any(missing(folder, extras=())):
+                lost = [*missing(folder), *["its newest commit"] * (folder != newest)]
+                print(f"note: {name} is used without {', '.join(lost)}: {reason}", file=sys.stderr)
+                return folder
         if isinstance(error, errors.RepositoryNotFoundError):  # or the repository is gated
             what = "accept the terms on its page and set a valid HF_TOKEN"
-            name += f", or it does not exist ({said})" if said else ", or it does not exist"
-            raise UserError(f"you may not read {name}: {what}") from None
-        if (folder := snapshot(name)).is_dir():
-            name = f"{[*missing(folder, extras=())][-1]}, which {folder} lacks"
+            what += f" ({said})" if said else ""
+            raise UserError(f"you may not read {name}, or it does not exist: {what}") from None
+        if newest.is_dir():
+            name = f"{[*missing(newest, extras=())][-1]}, which {newest} lacks"
         remedy = "when that is mended, run this again"
         raise UserError(f"cannot download {name}: {reason}; {remedy}") from None
-
-
-def usable(name: str, reason: str) -> Path | None:
-    """Return a folder in the cache that lacks at most some of EXTRAS, and print a note with the
-    reason: the newest commit's folder or, if that update has failed, an older one."""
-    newest = snapshot(name)
-    older = sorted(newest.parent.glob("*"), key=lambda folder: -folder.stat().st_mtime)
-    for folder in (newest, *older):
-        if not any(missing(folder, extras=())):
-            lost = [*missing(folder), *["its newest commit"] * (folder != newest)]
-            print(f"note: {name} is used without {', '.join(lost)}: {reason}", file=sys.stderr)
-            return folder
-    return None

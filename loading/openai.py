@@ -13,8 +13,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-from safetensors import SafetensorError
-
 from loading.errors import UserError, explained
 from loading.gpt2 import read_gpt2
 
@@ -38,9 +36,8 @@ def fetch(size: str, folder: Path) -> Path:
     for left in folder.parent.glob(".fetched-*"):
         with contextlib.suppress(TimeoutError), WeakFileLock(left / "lock", timeout=0.1):
             shutil.rmtree(left, ignore_errors=True)  # a killed process has left it
-    kinds = OSError, SafetensorError  # each may say that the disk is full
-    with (
-        explained(f"cannot fetch {size} into {folder}", "run this again", kinds),
+    with (  # TensorFlow raises many kinds of exceptions
+        explained(f"cannot fetch {size} into {folder}", "run this again", (Exception,)),
         tempfile.TemporaryDirectory(prefix=".fetched-", dir=folder.parent) as temporary,
         WeakFileLock(Path(temporary, "lock")),
     ):
@@ -85,20 +82,17 @@ def rewrite(released: Path, folder: Path) -> None:
     import tensorflow as tf  # type: ignore
     from safetensors.numpy import save_file
 
-    damaged = "the checkpoint is damaged", "run this again", (Exception,)  # TensorFlow raises many
-    with explained(*damaged):
-        sizes = json.loads((released / "hparams.json").read_bytes())
-        n_vocab, n_ctx = sizes.pop("n_vocab"), sizes["n_ctx"]
-        ends = {"vocab_size": n_vocab, "eos_token_id": n_vocab - 1, "n_positions": n_ctx}
-        config = {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], **ends, **sizes}
-        reader, arrays = tf.train.load_checkpoint(str(released / "model.ckpt")), {}
-        for name in reader.get_variable_to_shape_map():
-            array = reader.get_tensor(name)  # a linear layer's matrix is [1, n_in, n_out]
-            arrays[hub_name(name)] = array[0] if array.ndim == 3 else array
+    sizes = json.loads((released / "hparams.json").read_bytes())
+    n_vocab, n_ctx = sizes.pop("n_vocab"), sizes["n_ctx"]
+    ends = {"vocab_size": n_vocab, "eos_token_id": n_vocab - 1, "n_positions": n_ctx}
+    config = {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], **ends, **sizes}
     (folder / "config.json").write_text(json.dumps(config, indent=2))
+    reader, arrays = tf.train.load_checkpoint(str(released / "model.ckpt")), {}
+    for name in reader.get_variable_to_shape_map():
+        array = reader.get_tensor(name)  # a linear layer's matrix is [1, n_in, n_out]
+        arrays[hub_name(name)] = array[0] if array.ndim == 3 else array
     save_file(arrays, folder / "model.safetensors", metadata={"format": "pt"})
-    with explained(*damaged):
-        read_gpt2(folder, config, n_vocab, {})  # this checks every array
+    read_gpt2(folder, config, n_vocab, {})  # this checks every array
 
 
 def hub_name(name: str) -> str:
