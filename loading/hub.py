@@ -38,9 +38,9 @@ def snapshots(name: str) -> list[Path]:
 
     place = Path(constants.HF_HUB_CACHE, f"models--{name.replace('/', '--')}")
     main = place / "refs" / "main"
-    commit = main.read_text().strip() if main.is_file() else ""
+    commit = main.read_text("utf-8", "replace").strip() if main.is_file() else ""
     others = sorted(place.glob("snapshots/*"), key=lambda folder: -folder.stat().st_mtime)
-    return [place / "snapshots" / (commit or "main"), *others]
+    return [place / "snapshots" / (commit if commit.isalnum() else "main"), *others]
 
 
 def cached(name: str) -> Path | None:

@@ -69,7 +69,7 @@ def download(url: str, path: Path, sha256: str | None) -> None:
                 sha.update(chunk)
         found = base64.b64encode(md5.digest()).decode(), sha.hexdigest(), reply.raw.tell()
     if path.suffix == ".json" and path.read_bytes()[:1] != b"{":
-        raise OSError(f"{url} is no JSON: your network may have sent a page to log in")
+        raise OSError(f"{url} is no JSON, but perhaps a web page to log in to your network")
     expected = reply.headers.get("Content-MD5"), sha256, n_bytes
     if any(known and known != sum for known, sum in zip(expected, found)):
         raise OSError(f"{url} was changed, or cut off, on the way")

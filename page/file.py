@@ -2,6 +2,7 @@
 
 import contextlib
 import secrets
+import time
 from pathlib import Path
 
 from loading.errors import UserError
@@ -18,6 +19,10 @@ def writing(file: str, recorder, make):
         raise UserError(f"{file} is a folder: a page needs the name of a file")
     unfinished = target.with_name(f"{secrets.token_hex(8)}.unfinished")  # a name that is free
     unfinished.touch(exist_ok=False)  # fail now, rather than after a long text
+    unfinished.unlink()
+    for left in target.parent.glob("[0-9a-f]" * 16 + ".unfinished"):
+        if left.stat().st_mtime < time.time() - 60:  # a killed process has left it
+            left.unlink(missing_ok=True)
     try:
         with recorder as record:
             yield
