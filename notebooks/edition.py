@@ -121,7 +121,8 @@ def stubs(source):
 
 def write_class(folder, name):
     """Write the class edition into a folder. name: OWNER/NAME on GitHub, or None."""
-    files, lessons = f"{quote(os.path.relpath(HERE, folder))}/", ""  # what links begin with
+    path = Path(os.path.relpath(HERE, folder)).as_posix()
+    files, lessons = f"{quote(path)}/", ""  # what links begin with
     if name:
         inside = folder.relative_to(HERE.parent).as_posix()
         main = f"https://github.com/{name}/blob/main"

@@ -50,7 +50,7 @@ def write_site(folder, name, lesson):
 
 def text_of(path):
     """Return a file as Markdown. The text of a folder is a list of its files."""
-    text = f"# {path.relative_to(PROJECT)}\n\n"
+    text = f"# {path.relative_to(PROJECT).as_posix()}\n\n"
     if path.is_dir():
         files = [file.name for file in path.iterdir() if file.suffix in (".py", ".md", ".txt")]
         text += "\n".join(f"- [{file}]({path.name}/{file})" for file in sorted(files))
@@ -108,7 +108,8 @@ class Renderer(IPythonRenderer):
         if not name or not file.exists():
             return url
         self.found.add(file)
-        return f"{os.path.relpath(file, self.folder)}.html{sharp}{anchor}"
+        place = Path(os.path.relpath(file, self.folder)).as_posix()
+        return f"{place}.html{sharp}{anchor}"
 
     def heading(self, text, level, **attrs):
         anchor = re.sub(r"[^\w -]", "", re.sub(r"<.*?>", "", text).lower()).replace(" ", "-")
