@@ -102,6 +102,38 @@ def test_a_cache_that_another_tool_filled_is_completed_or_called_incomplete(star
 
 
 @pytest.mark.slow
+def test_a_failed_update_leaves_the_model_that_worked(start, made, tmp_path, monkeypatch):
+    """Another commit is main now: it was downloaded in part, and its weights cannot be had."""
+    with hub("o/n", made) as server:
+        start(server.url)
+    place, newer = tmp_path / "home/hub/models--o--n", "b" * 40
+    shutil.copytree(made, place / "snapshots" / newer, ignore=lambda *_: ["model.safetensors"])
+    for commit in (newer, ""):  # the disk was full
+        (place / "refs/main").write_text(commit)
+        assert start(NOWHERE) == expected(made)
+        assert "o/n is used without its newest commit: [Errno" in start.err
+    monkeypatch.setattr("tests.support.server.COMMIT", newer)
+    weights = f"/o/n/resolve/{newer}/model.safetensors"
+    with hub("o/n", made) as server:
+        server.files[weights] += b"\0"
+        server.faults[weights] = [answer(403, X_Error_Message="Pay first")]
+        assert start(server.url) == expected(made)
+        assert "without its newest commit: Pay first\n" in start.err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["config.json", "merges.txt"])
+def test_a_damaged_file_in_the_cache_is_fetched_again_when_it_is_deleted(start, made, name):
+    with hub("o/n", made) as server:
+        start(server.url)
+        [path] = made.parent.glob(f"home/hub/*/snapshots/*/{name}")
+        path.write_text("{")
+        [place] = re.findall("is damaged: .* delete (.*) and run this again", start(server.url))
+        shutil.rmtree(place) if os.path.isdir(place) else os.remove(place)
+        assert start(server.url) == expected(made)
+
+
+@pytest.mark.slow
 def test_the_shards_are_those_that_the_index_names_and_a_lost_one_is_named(start, tmp_path):
     with hub("o/n", copied("plain", tmp_path)) as server:
         assert start(server.url)[0] == 259
@@ -115,14 +147,22 @@ def test_the_shards_are_those_that_the_index_names_and_a_lost_one_is_named(start
         assert got(server) == [path.name]
 
 
-@pytest.mark.parametrize("status, code", [(403, "GatedRepo"), (401, "RepoNotFound")])
-def test_a_repository_that_may_not_be_read_gives_one_line(start, made, status, code):
+MISSING = {"X_Error_Code": "RepoNotFound"}
+DENIED = "you may not read o/n, or it does not exist: accept the terms on its page and set a valid"
+
+
+@pytest.mark.parametrize(
+    "status, headers, line",
+    [
+        (403, {"X_Error_Code": "GatedRepo"}, f"{DENIED} HF_TOKEN"),
+        (401, {**MISSING, "X_Error_Message": "No user"}, f"{DENIED} HF_TOKEN (No user)"),
+        (400, {"X_Error_Message": "Expired"}, "cannot download o/n: Expired; when that is mended"),
+    ],
+)
+def test_the_hub_s_reason_is_given_in_one_line(start, made, status, headers, line):
     with hub("o/n", made) as server:
-        server.faults[INFO] = [answer(status, X_Error_Code=code)] * 9
-        assert start(server.url) == (
-            "you may not read o/n, or it does not exist: accept the terms on its page and set"
-            " a valid HF_TOKEN"
-        )
+        server.faults[INFO] = [answer(status, **headers)] * 9
+        assert start(server.url).removesuffix(", run this again") == line
 
 
 def test_without_a_network_there_is_one_line(start):

@@ -8,6 +8,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import safetensors
+from huggingface_hub.utils import WeakFileLock
 
 import utils
 from loading import openai
@@ -55,11 +57,16 @@ def test_without_tensorflow_the_next_step_is_said_before_a_download(release, mon
     assert release.requests == []
 
 
+def page(handler, body):
+    handler.serve(b"<html>Log in</html>")
+
+
 @pytest.mark.parametrize(
     "name, fault, words",
     [
         (INDEX, answer(404), "404.*model.ckpt.index; run this again"),
         (HPARAMS, answer(500), "500.*; run this again"),
+        (HPARAMS, page, "hparams.json is no JSON, but perhaps a web page .*; run this again"),
         (DATA, cut(10_000), "; run this again"),
         (DATA, garbage, "model.ckpt.data.* was changed, or cut off, on the way"),
     ],
@@ -67,12 +74,36 @@ def test_without_tensorflow_the_next_step_is_said_before_a_download(release, mon
 def test_a_failed_download_gives_one_line_and_leaves_nothing(release, name, fault, words):
     release.faults[f"/124M/{name}"] = [fault]
     assert_refused("124M", f"cannot fetch 124M into .*{words}")
+    assert release.requests[-1][1].endswith(name)
     assert list(utils.MODELS.iterdir()) == []
 
 
 def test_a_different_vocabulary_is_refused(release):
     release.files["/124M/encoder.json"] += b" "
     assert_refused("124M", "encoder.json was changed, or cut off, on the way")
+
+
+def test_a_full_disk_is_called_that(release, monkeypatch):
+    """Also while TensorFlow's arrays are converted."""
+
+    def save_file(*arguments, **options):
+        raise safetensors.SafetensorError("No space left on device (os error 28)")
+
+    reader = SimpleNamespace(get_variable_to_shape_map=dict)
+    train = SimpleNamespace(load_checkpoint=lambda path: reader)
+    fake = SimpleNamespace(__spec__="installed", train=train)
+    monkeypatch.setitem(sys.modules, "tensorflow", fake)
+    monkeypatch.setattr("safetensors.numpy.save_file", save_file)
+    assert_refused("124M", "cannot fetch 124M into [^:]*: No space left on device .*; run this")
+
+
+def test_what_a_killed_process_has_left_is_removed(release):
+    left, used = [utils.MODELS / f".fetched-{name}" for name in "ab"]
+    (left / "made").mkdir(parents=True)
+    release.faults[f"/124M/{HPARAMS}"] = [page]
+    with WeakFileLock(used / "lock"):
+        assert_refused("124M", "no JSON")
+    assert list(utils.MODELS.iterdir()) == [used]
 
 
 def test_a_compressed_reply_is_not_cut_off(release, tmp_path):
@@ -137,9 +168,7 @@ def test_a_checkpoint_that_is_damaged_leaves_nothing(released, release):
     arrays = random_arrays()
     del arrays["wpe.weight"]
     released(arrays)
-    assert_refused("124M", "the checkpoint is damaged: the array wpe.weight is missing")
+    assert_refused("124M", "cannot fetch 124M into .*: the array wpe.weight is missing; run this")
     release.files[f"/124M/{DATA}"] = bytes(20_000)
-    assert_refused("124M", "the checkpoint is damaged: .*; run this again")
-    release.files[f"/124M/{HPARAMS}"] = b"[]"
-    assert_refused("124M", "hparams.json is damaged: not a JSON object")
+    assert_refused("124M", "cannot fetch 124M into .*; run this again")
     assert list(utils.MODELS.iterdir()) == []

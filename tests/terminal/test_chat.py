@@ -109,22 +109,25 @@ def test_a_template_may_be_a_file_or_one_of_several(folder, tmp_path):
 def test_a_template_finds_what_transformers_offers(tmp_path):
     """SmolLM3's template needs the first two. tojson does not escape < as HTML does."""
     template = """{{ strftime_now("%Y") }}
-    {%- for message in messages %}{%- generation %}{% set x = 1 %}{{ message|tojson }}
+    {%- for message in messages %}{%- generation %}{% set x = 1 %}{{ message|tojson(indent=0) }}
     {%- endgeneration %}{% endfor %}{{ x }}|{{ pad_token }}
     {%- if tools is none and documents is none and bos_token is not defined %}|ok{% endif %}"""
     write_chat(tmp_path, chat_template=template, pad_token={"content": "<p>"})
     tokenizer, _ = utils.load(tmp_path)
     found = tokenizer.decode(Conversation(tokenizer, tmp_path).ask("a<b> é"))
-    assert found == f'{date.today().year}{{"role": "user", "content": "a<b> é"}}|<p>|ok'
+    assert found == f'{date.today().year}{{\n"role": "user",\n"content": "a<b> é"\n}}|<p>|ok'
 
 
 @pytest.mark.parametrize(
     ("config", "says"),
     [
         ({"chat_template": [{"template": "x"}]}, "is damaged: .*; fetch it again"),
+        ({"chat_template": {"default": "x"}}, "is damaged: .*; fetch it again"),
+        ({"chat_template": [{"name": "default", "template": 7}]}, "is damaged: .*; fetch it again"),
         ({"eos_token": ["x"]}, "is damaged: .*; fetch it again"),
         ({"chat_template": "{{ raise_exception('Only users!') }}"}, "Only users"),
         ({"chat_template": "{{ ''.__class__.__mro__[1].__subclasses__() }}"}, "unsafe"),
+        ({"chat_template": "{{ raise_exception|tojson(default='a'.format) }}"}, "'default'"),
         ({"chat_template": "{% for message in messages %}"}, "end of template"),
         ({"chat_template": "{{ 'a' * 10**15 }}"}, "MemoryError"),
     ],

@@ -1,6 +1,7 @@
 """--score, --explain, --compare and --html show what the model computes and how a text was made."""
 
 import math
+import os
 import re
 
 import numpy as np
@@ -202,7 +203,9 @@ def test_a_page_replaces_an_html_file_and_nothing_else(console, tmp_path):
 
 
 FAILS = """
+import pathlib
 def f(logits, ids):
+    assert not [*pathlib.Path(__file__).parent.glob("*.unfinished")]  # SIGKILL would leave it
     if len(ids) > 3:
         raise ERROR
     return logits
@@ -213,6 +216,8 @@ def f(logits, ids):
 def test_an_error_or_an_interrupt_leaves_the_older_page(console, tmp_path, error):
     (tmp_path / "own.py").write_text(FAILS.replace("ERROR", error))
     (tmp_path / "page.html").write_text("an older page")
+    (left := tmp_path / f"{'0' * 16}.unfinished").touch()
+    os.utime(left, (1, 1))  # a killed process has left it
     for name in "page.html", "new.html":
         words = "--html", tmp_path / name, "--filter", f"{tmp_path}/own.py:f"
         assert console("a", "-n", 9, *words)[0] == (130 if error == "KeyboardInterrupt" else 1)
