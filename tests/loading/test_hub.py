@@ -165,12 +165,6 @@ def test_the_hub_s_reason_is_given_in_one_line(start, made, status, headers, lin
         assert start(server.url).removesuffix(", run this again") == line
 
 
-def test_without_a_network_there_is_one_line(start):
-    message = start(NOWHERE)
-    line = "cannot download o/n: .*Connection refused.*; when that is mended, run this again"
-    assert re.fullmatch(line, message) and len(message) < 300
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="NOT RUN: Windows sends no SIGINT")
 def test_one_interrupt_ends_a_download(made, tmp_path):
