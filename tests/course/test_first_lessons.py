@@ -1,18 +1,13 @@
-"""Tests of the first lessons. Their own step agrees with the model. The animation starts with its
-last frame. The debugger's stops are the README's."""
+"""Tests of the first lessons. Their own step agrees with the model."""
 
-import base64
 import copy
 import importlib
-import io
-import re
 import sys
 from pathlib import Path
 
 import nbformat
 import numpy as np
 import pytest
-from PIL import Image
 
 import utils
 
@@ -46,18 +41,6 @@ def test_the_lesson_s_own_step_agrees_with_the_model():
     np.testing.assert_allclose(logits, MODEL(np.array(PROMPT))[-1], atol=1e-4)
 
 
-def test_the_film_moves_and_its_first_frame_is_the_still():
-    notebook = nbformat.read(FOLDER / "loop_and_cache.ipynb", as_version=4)
-    [cell] = [cell for cell in notebook.cells if cell.id == "animation"]
-    film = Image.open(io.BytesIO(base64.b64decode(cell.outputs[0].data["image/png"])))
-    assert film.is_animated and film.n_frames >= 8
-    first = np.asarray(film.convert("RGB"))
-    film.seek(film.n_frames - 1)
-    assert np.array_equal(first, np.asarray(film.convert("RGB")))  # both frames show the last pass
-    film.seek(1)
-    assert not np.array_equal(first, np.asarray(film.convert("RGB")))
-
-
 @pytest.mark.slow
 def test_the_reader_s_own_text_is_plotted_for_any_model(monkeypatch):
     _, llama = utils.load("stories-llama")
@@ -73,17 +56,6 @@ def test_the_reader_s_own_text_is_plotted_for_any_model(monkeypatch):
     assert len(shown) == len(LESSONS) and not lessons.plt.get_fignums()
     heights = [int.from_bytes(picture.data[20:24], "big") for picture in shown]
     assert max(heights) < 1500  # in pixels, so that 20 layers fit on a page
-
-
-def test_the_lesson_s_debugger_stops_are_the_readme_s():
-    row = r"^\| `b (\S+)` \| `(p .+?)` \| `(.+?)` \| `(.+?)` \|"
-    stops = re.findall(row, (FOLDER.parent / "README.md").read_text(encoding="utf-8"), re.M)
-    notebook = nbformat.read(FOLDER / "forward_pass.ipynb", as_version=4)
-    [cell] = [cell for cell in notebook.cells if cell.id == "stops"]
-    for place, look, first, second in stops:
-        said = f"b {place}, {look}\n    first pass:  {first}\n    second pass: {second}\n"
-        assert said in cell.outputs[0].text
-    assert stops
 
 
 def test_the_lesson_s_own_training_merges_the_most_frequent_pairs():

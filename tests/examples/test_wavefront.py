@@ -135,11 +135,3 @@ def test_only_a_long_prompt_is_cut(passes, n):
 
 def test_no_pass_for_no_tokens(passes):
     assert not list(generate(tiny_gpt2(), [1] * 9, 0, loop=on_all_cores)) and not passes
-
-
-def test_the_command_line_gives_the_same_text(console, passes):
-    words = "Once upon a time there was a cat. " * 40, "--model", "stories", "-n", 5
-    words += "--temperature", 0, "--loop", "examples/wavefront.py:on_all_cores"
-    [chunked] = console.json(*words)
-    assert [len(ids) for ids in passes] == [199, 200, 1, 1, 1, 1, 1]
-    assert chunked["ids"] == console.json(*words[:-2])[0]["ids"]

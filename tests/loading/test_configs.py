@@ -13,7 +13,7 @@ from utils import READERS, load
 
 LLAMAS = sorted(name for name in FOLDERS if FOLDERS[name].parent.name == "llama")
 ROPE = "rope_parameters", "rope_scaling", "rope_theta", "rope_local_base_freq"
-RMS, CAPS = "rms_norm_eps", ("attn_logit_softcapping", "final_logit_softcapping")
+CAPS = "attn_logit_softcapping", "final_logit_softcapping"
 
 
 def test_every_family_has_its_reader_and_a_fixture():

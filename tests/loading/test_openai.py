@@ -62,7 +62,6 @@ def test_without_tensorflow_the_next_step_is_said_before_a_download(release, mon
     "name, fault, words",
     [
         (INDEX, answer(404), "404.*model.ckpt.index; run this again"),
-        (HPARAMS, answer(500), "500.*; run this again"),
         (HPARAMS, lambda h, _: h.serve(b"<html>"), "hparams.json is no JSON, .*; run this again"),
         (DATA, cut(10_000), "; run this again"),
         ("encoder.json", lambda h, _: h.serve(b"{}"), "encoder.json was changed, or cut off"),

@@ -123,7 +123,6 @@ def test_a_template_finds_what_transformers_offers(tmp_path):
     [
         ({"chat_template": [{"template": "x"}]}, "is damaged: .*; fetch it again"),
         ({"chat_template": {"default": "x"}}, "is damaged: .*; fetch it again"),
-        ({"chat_template": [{"name": "default", "template": 7}]}, "is damaged: .*; fetch it again"),
         ({"eos_token": ["x"]}, "is damaged: .*; fetch it again"),
         ({"chat_template": "{{ raise_exception('Only users!') }}"}, "Only users"),
         ({"chat_template": "{{ ''.__class__.__mro__[1].__subclasses__() }}"}, "unsafe"),
