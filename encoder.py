@@ -142,6 +142,9 @@ class Tokenizer:
             return token.encode()
         return bytes(CHAR_TO_BYTE[char] for char in token)
 
+    def __reduce__(self):  # pickle cannot copy the cache of words
+        return Tokenizer, (self.vocab, self.merges), {"end_of_text": self.end_of_text}
+
     def plain_ids(self, text: str) -> list[int]:  # special tokens in it are plain text, too
         return [id for word in gpt2_words(as_unicode(text)) for id in self._word_ids(word)]
 

@@ -80,6 +80,14 @@ def settle_embeddings(tensors: Tensors, names: list[str], tied: bool) -> str:
     return "" if tied and HEAD not in tensors else f" lm_head={HEAD}"
 
 
+def arrays_in(tree: Params) -> list[np.ndarray]:
+    """Return all arrays of a tree, in order."""
+    if not isinstance(tree, dict | list):
+        return [tree]
+    parts = tree.values() if isinstance(tree, dict) else tree
+    return [x for part in parts for x in arrays_in(part)]
+
+
 def plain(tree: Params) -> Params:
     """Return a tree of parameters with NumPy's own arrays, whose `@` is NumPy's, too."""
     if isinstance(tree, dict):

@@ -9,18 +9,14 @@ from functools import lru_cache
 from string import printable
 from typing import Any
 
-from threadpoolctl import threadpool_limits
-
 import samplers
 import utils
 from decoding.batching import continuous
 from encoder import as_unicode
-from families import few_rows
 from generate import Sequence, begin
 from loading.config import forced_filters
 from loading.errors import UserError
 from loading.seq2seq import set_languages
-from page.live import arrays_in
 from terminal.chat import Conversation
 from terminal.loops import LOOPS
 from terminal.options import OFF, check, resolve
@@ -28,9 +24,7 @@ from terminal.plugin import part
 from terminal.row import Row
 
 MAX_ROWS = 16  # how many texts run at once
-SMALL = 2**24  # a model with fewer parameters runs faster with one thread than with two
 load_draft = lru_cache(1)(utils.load)
-N_CORES = few_rows.n_threads()  # read before any session limits the threads
 
 
 class Session:
@@ -46,9 +40,6 @@ class Session:
         keys = [k for k in OFF if (value := self.config.get(k)) and (value is True or value != 1)]
         if keys and "score" not in given:
             print(f"(the checkpoint asks for {', '.join(keys)}: not supported)", file=sys.stderr)
-        is_small = sum(x.size for x in arrays_in(getattr(self.model, "params", []))) < SMALL
-        threadpool_limits(1 if is_small else N_CORES)
-        few_rows.n_threads.cache_clear()
         self.chat: Any = None
         if given.keys() & {"chat", "system"}:
             self.chat = Conversation(self.tokenizer, utils.find(name), given.get("system"))

@@ -4,7 +4,8 @@ and blocks are used only where they are faster."""
 import os
 import subprocess
 import sys
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
+from threading import Thread
 
 import numpy as np
 import pytest
@@ -146,6 +147,56 @@ def test_a_thread_has_the_error_settings_of_its_caller(monkeypatch, pays, settin
         assert np.isinf(product(rows, w)).all()
 
 
+class Blas:
+    """A library with four threads, like threadpoolctl's controller of it."""
+
+    n_threads = 4
+
+    def info(self):
+        return [{"num_threads": self.n_threads}]
+
+    @contextmanager
+    def limit(self, limits):
+        before, self.n_threads = self.n_threads, limits
+        yield
+        self.n_threads = before
+
+
+def test_a_small_model_runs_on_one_thread_and_a_large_one_beside_it_does_not(monkeypatch):
+    _, small = utils.load("stories-draft")
+    _, translator = utils.load("en-de")
+    monkeypatch.setattr(utils, "SMALL_MODEL", 0)
+    _, large = utils.load("stories")
+    blas, seen, linear = Blas(), [], gpt2.linear
+    monkeypatch.setattr(few_rows, "blas", lambda: blas)
+
+    def seeing(*given, **more):
+        seen.append(few_rows.n_threads())
+        return linear(*given, **more)
+
+    monkeypatch.setattr(gpt2, "linear", seeing)
+
+    def during(run):  # -> the numbers of threads in its products
+        seen.clear()
+        run()
+        return {*seen}
+
+    assert during(lambda: small([1, 2])) == {1} and few_rows.n_threads() == 4
+    assert during(lambda: large([1, 2])) == {4}
+    assert during(lambda: translator.read([1, 2])) == {1} and few_rows.n_threads() == 4
+    assert during(lambda: translator.read([1, 2])([1])) == {1} and few_rows.n_threads() == 4
+    small.params["wte"][7], small.params["wte"][:2]  # looking at embeddings is not a pass
+    assert few_rows.n_threads() == 4
+    with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
+        patch.setattr(small, "activation", lambda x: 1 / 0)
+        small([1, 2])
+    thread = Thread(target=lambda: small([1, 2]))  # this thread has the limit, and keeps it
+    thread.start()
+    thread.join()
+    assert few_rows.n_threads() == 1
+    assert during(lambda: large([1, 2])) == {4}
+
+
 @pytest.mark.parametrize("shape", [(1,), (3,), (3, 1), (4, 5), (2, 3, 4)])
 def test_a_model_has_the_same_logits_with_and_without_blocks(pays, shape):
     _, model = utils.load("stories")
@@ -155,4 +206,6 @@ def test_a_model_has_the_same_logits_with_and_without_blocks(pays, shape):
     expected = model(ids)
     pays(True)
     close(model(ids), expected)
-    assert type(gpt2.linear(expected[..., :224], model.params["wte"])) is np.ndarray
+    x, wte = expected[..., :224], model.params["wte"]
+    assert type(gpt2.linear(x, wte)) is np.ndarray
+    np.testing.assert_allclose(x.tolist() @ wte.T, x @ wte.T, atol=1e-4)

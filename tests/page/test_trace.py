@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 import generate
 import gpt2
@@ -117,6 +118,7 @@ def segment(node):
 
 
 @pytest.mark.parametrize("method", ["naive", "cached", "speculative"])
+@threadpool_limits.wrap(1)  # the debugger's own product for the logits ends the model's limit
 def test_a_record_is_what_a_debugger_sees_in_a_plain_run(method):
     record, written = recorded(method)
     sequence, loop = run(method)
