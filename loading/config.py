@@ -42,25 +42,30 @@ def activation(name: str) -> Callable:
 
 
 def read_ids(config: dict, key: str, n_vocab: int, default: int | None = None) -> list[int]:
-    """Return config[key], or the default, as a list. Drop what is not an id of the vocabulary."""
+    """Return config[key], or the default, as a list. What is no id of the vocabulary is left out,
+    and a note says so."""
     ids = config.get(key, default)
-    ids = ids if isinstance(ids, list) else [ids]
+    ids = ids if isinstance(ids, list) else [ids] * (ids is not None)
+    lost = [id for id in ids if type(id) is not int or not 0 <= id < n_vocab]
+    if lost and key in config:
+        effect = "ends no text" if key == "eos_token_id" else "has no effect"
+        what = f"{key} {str(lost)[1:-1]:.100} is no id of this vocabulary and {effect}"
+        print(f"note: {what}", file=sys.stderr)
     return [id for id in ids if type(id) is int and 0 <= id < n_vocab]
 
 
 def read_ends(folder: Path, config: dict, tokenizer: Any) -> dict:
     """Return a model's arguments `stop_ids` (without eos_token_id: <|endoftext|>) and `config`: the
     settings in generation_config.json, or else in config.json. Raises ValueError."""
-    [n_rows], n_tokens = read_sizes(config, "vocab_size"), tokenizer.n_vocab
+    [n_rows] = read_sizes(config, "vocab_size")
+    n_vocab = min(n_rows, tokenizer.n_vocab)
     settings = read_json(folder / "generation_config.json", optional=True) or config
     if settings.get("force_bos_token_to_be_generated"):  # only in the first BART summarisers
         settings = {FORCED[0]: settings["bos_token_id"]} | settings
-    for key in settings.keys() & {*FORCED}:
-        settings = settings | {key: (*read_ids(settings, key, min(n_rows, n_tokens)), None)[0]}
-    stop_ids = read_ids(config | settings, "eos_token_id", n_rows, tokenizer.end_of_text)
-    if lost := {id for id in stop_ids if id >= n_tokens}:
-        print(f"note: eos_token_id {lost} has no token and ends no text", file=sys.stderr)
-    return {"stop_ids": [id for id in stop_ids if id not in lost], "config": settings}
+    forced = {key: read_ids(settings, key, n_vocab) for key in FORCED if key in settings}
+    settings = settings | {key: (*ids, None)[0] for key, ids in forced.items()}
+    stop_ids = read_ids(config | settings, "eos_token_id", n_vocab, tokenizer.end_of_text)
+    return {"stop_ids": stop_ids, "config": settings}
 
 
 def forced_filters(settings: dict, length: int) -> list[Filter]:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from families.few_rows import Weight
+from loading.errors import UserError
 from loading.weights import DTYPES
 
 Params = Any  # nested dicts, lists of blocks, and float32 arrays
@@ -35,6 +36,7 @@ def take(tensors: Tensors, words: str, sizes: Sizes, at: str = "", flip: bool = 
 
     def put(place, name, *shape):
         if name not in tensors:
+            check_prefix(tensors, at or name)
             raise ValueError(f"the array {name} is missing, or is none of {', '.join(DTYPES)}")
         shape = shape[::-1] if flip else shape  # as in the file
         if (array := tensors.pop(name)).shape != shape:
@@ -62,6 +64,13 @@ def take(tensors: Tensors, words: str, sizes: Sizes, at: str = "", flip: bool = 
     if tensors and not at:
         raise ValueError(f"config.json asks for no array {min(tensors)}")
     return params
+
+
+def check_prefix(tensors: Tensors, name: str) -> None:
+    """Raise UserError if this name, or beginning of a name, is there after a wrapper's prefix."""
+    if prefixes := [other.partition(f".{name}")[0] for other in tensors if f".{name}" in other]:
+        remedy = "save the model inside the wrapper, or rename them without it"
+        raise UserError(f"the arrays' names have a wrapper's prefix, {prefixes[0]}.: {remedy}")
 
 
 def settle_embeddings(tensors: Tensors, names: list[str], tied: bool) -> str:

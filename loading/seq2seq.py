@@ -40,13 +40,16 @@ def read_t5(folder: Path, config: dict, n_tokens: int, ends: dict) -> T5:
     n_vocab, d, n_inner, n_head, d_head, n_buckets = read_sizes(config, *keys)
     sizes = {"n_vocab": n_vocab, "d": d, "n_inner": n_inner, "n_head": n_head, "n_tokens": n_tokens}
     sizes |= {"n_q": n_head * d_head, "n_kv": n_head * d_head, "n_buckets": n_buckets}
-    tensors, tied = read_weights(folder, "", UNUSED), config.get("tie_word_embeddings", True)
+    tensors = read_weights(folder, "transformer.", UNUSED)
+    tied = config.get("tie_word_embeddings") is not False
     scale_head = config.get("scale_decoder_outputs", tied)
     # For transformers 5, the head of a T5 v1.1 is tied, too, but it is not scaled.
     tied = tied and (scale_head or "lm_head.weight" not in tensors)
     head, params = settle_embeddings(tensors, COPIES, tied), {}
-    form, _, name = config.get("feed_forward_proj", "relu").rpartition("-")
-    gate = "wi_1 mlp.gate=layer.2.DenseReluDense.wi_0" if form == "gated" else "wi"
+    form = config.get("feed_forward_proj", "relu")  # the two newer keys below win
+    name = "gelu_new" if form == "gated-gelu" else form.removeprefix("gated-")
+    is_gated = config.get("is_gated_act", form.startswith("gated-"))
+    gate = "wi_1 mlp.gate=layer.2.DenseReluDense.wi_0" if is_gated else "wi"
     block = T5_BLOCK.replace("wi", gate)
     blocks = {"encoder": re.sub(CROSS, "", block).replace("layer.2", "layer.1"), "decoder": block}
     for side, block in blocks.items():
@@ -54,11 +57,11 @@ def read_t5(folder: Path, config: dict, n_tokens: int, ends: dict) -> T5:
         layers = [take(tensors, block, sizes, f"{side}.block.{i}.") for i in range(n_layer)]
         params[side] = take(tensors, T5_STACK, sizes, f"{side}.") | {"blocks": layers}
     params |= take(tensors, f"wte={COPIES[0]}{head}", sizes)
-    name = "gelu_new" if (form, name) == ("gated", "gelu") else name  # v1.1's "gelu" is gelu_new
     n_ctx = config.get("n_positions", 512)  # T5 itself has no maximum length
+    function = activation(config.get("dense_act_fn", name))
     reach = config.get("relative_attention_max_distance", 128)
     eps, start = float(config.get("layer_norm_epsilon", 1e-6)), read_start(config, ends, n_tokens)
-    return T5(params, n_head, n_ctx, activation(name), scale_head, reach, eps, **start)
+    return T5(params, n_head, n_ctx, function, scale_head, reach, eps, **start)
 
 
 def read_bart(folder: Path, config: dict, n_tokens: int, ends: dict) -> Bart:
@@ -89,7 +92,7 @@ def read_start(config: dict, ends: dict, n_tokens: int) -> dict:
     """Add `start_ids`, the id that starts each answer, to the result of read_ends. ValueError."""
     first = {"t5": "pad_token_id", "bart": "eos_token_id", "mbart": "bos_token_id"}
     for key in ("decoder_start_token_id", first[config["model_type"]]):
-        if ids := read_ids(config | ends["config"], key, n_tokens):
+        if ids := read_ids(config | ends["config"], key, min(n_tokens, config["vocab_size"])):
             return ends | {"start_ids": ids[:1]}
     raise ValueError("no decoder_start_token_id")
 

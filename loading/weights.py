@@ -30,17 +30,18 @@ def read_index(folder: Path) -> dict[str, str]:
 
 
 def read_weights(folder: Path, prefix: str, unused: tuple[str, ...]) -> dict[str, np.ndarray]:
-    """Return {name without prefix: float32 array}, except names that end with one of `unused`.
-    Raises UserError if a file is missing or damaged."""
-    places, tensors = read_index(folder), {}
+    """Return {name without prefix: float32 array}, except names that end with one of `unused`. Of
+    two names of an array, the first in the alphabet counts, as in transformers. Raises UserError if
+    a file is missing or damaged."""
+    places, found = read_index(folder), {}
     for file in sorted({*places.values()}) or ["model.safetensors"]:
         if not (folder / file).is_file():
             remedy = "other formats can run code; transformers' save_pretrained(FOLDER) writes it"
             raise UserError(f"{folder} has no {file}; {remedy}")
         for name, array in read_safetensors(folder / file).items():
             if places.get(name, file) == file and not name.endswith(unused):
-                tensors[name.removeprefix(prefix)] = array
-    return tensors
+                found[name] = array
+    return {name.removeprefix(prefix): found[name] for name in sorted(found, reverse=True)}
 
 
 def read_safetensors(path: Path) -> dict[str, np.ndarray]:

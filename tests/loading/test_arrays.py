@@ -159,10 +159,29 @@ def test_arrays_may_have_other_names_and_the_head_may_be_stored(folder, name):
     for names in keys:
         save_file(bare | dict.fromkeys(names, embedding), path)
         np.testing.assert_array_equal(logits(copy), expected)
-    if name == "one_head":
-        prefixed = {prefix + n: array for n, array in (bare | {key: embedding}).items()}
-        save_file(prefixed, path)
-        np.testing.assert_array_equal(logits(copy), expected)
+
+
+PREFIXES = {
+    "one_head": "transformer.",
+    "llama-tied": "model.",
+    "t5": "transformer.",
+    "bart": "model.",
+}
+
+
+@pytest.mark.parametrize("name", PREFIXES)
+def test_of_two_names_of_an_array_the_first_counts_and_a_wrapper_s_prefix_is_named(folder, name):
+    """As in transformers, h.0.ln_1 comes before transformer.h.0.ln_1, but wte after it."""
+    copy, prefix = folder(name), PREFIXES[name]
+    path, expected = copy / "model.safetensors", logits(copy)
+    whole = {n.removeprefix(prefix): array for n, array in load_file(path).items()}
+    pairs = {n: sorted([n, prefix + n]) for n in whole}
+    first = {pairs[n][0]: array for n, array in whole.items()}
+    save_file(first | {pairs[n][1]: 1 - array for n, array in whole.items()}, path)
+    np.testing.assert_array_equal(logits(copy), expected)
+    for wrapper in ("_orig_mod.", "module.transformer.", "base_model.model.model."):
+        save_file({wrapper + n: array for n, array in whole.items()}, path)
+        assert_refused(copy, f"^the arrays' names have .* prefix, {wrapper}: .* without it$")
 
 
 @pytest.mark.parametrize("side", ["encoder", "decoder"])
@@ -244,11 +263,3 @@ def test_an_end_of_text_without_a_row_cannot_begin_a_text(folder):
     assert load(copy)[0].end_of_text == 258
     change_rows(copy, lambda array: array[:258])
     assert load(copy)[0].end_of_text is None
-
-
-def test_an_end_of_text_without_a_token_is_said_if_it_has_a_row(folder, capsys):
-    copy = folder("untied")
-    change_rows(copy, lambda array: np.concatenate([array, array[:41]]))
-    change(copy, eos_token_id=[258, 299, 50256])
-    assert load(copy)[1].stop_ids == (258,)
-    assert capsys.readouterr().err == "note: eos_token_id {299} has no token and ends no text\n"

@@ -161,7 +161,8 @@ def test_no_rope_layers_lists_the_layers_without_positions(folder):
         ("llama-biases", {"attention_bias": False}, "config.json asks for no array layers.0.self_"),
         ("qwen2", {"layer_types": ["full_attention"]}, "layer_types = "),
         ("t5", {"num_decoder_layers": 3}, "decoder.block.2.layer.0.SelfAttention.q.weight is miss"),
-        ("t5-gated-untied", {"feed_forward_proj": "gated-tanh"}, "'tanh' is not one of"),
+        ("t5-gated-untied", {"dense_act_fn": "tanh"}, "'tanh' is not one of"),
+        ("t5", {"is_gated_act": True}, "DenseReluDense.wi_1.weight is missing"),
         ("bart", {"max_position_embeddings": 41}, "positions.weight has shape .42, 16., .*43"),
         ("bart", {"decoder_attention_heads": 3}, "not a multiple"),
     ],
@@ -185,7 +186,9 @@ def test_files_that_are_not_json_objects_are_refused(folder, file, text):
 
 
 @pytest.mark.parametrize("name, n_vocab, end", [("plain", 259, (258,)), ("qwen2", 64, (2,))])
-def test_stop_ids_come_from_generation_config_first_or_have_a_default(folder, name, n_vocab, end):
+def test_stop_ids_come_from_generation_config_first_or_have_a_default(
+    folder, name, n_vocab, end, capsys
+):
     copy = folder(name)
     (copy / "generation_config.json").unlink(missing_ok=True)
 
@@ -195,8 +198,12 @@ def test_stop_ids_come_from_generation_config_first_or_have_a_default(folder, na
 
     assert stop_ids() == end
     assert stop_ids(eos_token_id=[9, 3]) == (9, 3)
-    assert stop_ids(eos_token_id=None) == ()
-    assert stop_ids(eos_token_id=50256) == ()  # this id is outside the vocabulary
+    assert stop_ids(eos_token_id=None) == () and capsys.readouterr().err == ""
+    for lost in ("2", 2.0, 50256, -1, True, None, [2], {"id": 2}, "\n"):
+        assert stop_ids(eos_token_id=[9, lost]) == (9,)
+        said = f"note: eos_token_id {lost!r} is no id of this vocabulary and ends no text\n"
+        assert capsys.readouterr().err == said
+    assert stop_ids(eos_token_id="2") == () and "'2' is no id" in capsys.readouterr().err
     assert stop_ids("eos_token_id") == (n_vocab - 1,)  # <|endoftext|>
     settings = {"eos_token_id": 7, "temperature": 0.8}
     (copy / "generation_config.json").write_text(json.dumps(settings))
@@ -220,13 +227,16 @@ def test_the_first_summarisers_have_the_settings_of_generation_in_their_config()
     assert config["forced_bos_token_id"] == 0 and config.get("forced_eos_token_id") is None
 
 
-def test_special_ids_of_an_encoder_decoder_outside_the_vocabulary_are_ignored(folder):
+def test_special_ids_of_an_encoder_decoder_outside_the_vocabulary_have_no_effect(folder, capsys):
     copy, file = folder("bart"), "generation_config.json"
     change(copy, file=file, eos_token_id=[2, 999], forced_bos_token_id=-1)
     _, model = load(copy)
     assert model.stop_ids == (2,) and model.generation_config["forced_bos_token_id"] is None
     change(copy, file=file, eos_token_id=2, decoder_start_token_id="x")
     assert load(copy)[1].start_ids == [2]  # BART's default start id is eos_token_id
+    said = capsys.readouterr().err
+    for key in ("forced_bos_token_id -1", "eos_token_id 999", "decoder_start_token_id 'x'"):
+        assert f"note: {key} is no id of this vocabulary and" in said
     copy = folder("t5")
     for file in ("config.json", "generation_config.json"):
         change(copy, file=file, decoder_start_token_id=None, pad_token_id=None)
