@@ -152,4 +152,6 @@ class Cache:
 
     def select(self, rows):
         """Keep only these rows of a batch [n_rows], in this order. Beam search may repeat a row."""
+        if self.kv.ndim < 6:
+            raise ValueError("this cache has no rows: new_cache(1) makes one with a row")
         self.kv = self.kv[:, :, rows]

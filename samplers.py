@@ -93,7 +93,7 @@ def top_p(p: float) -> Filter:
     check(0 <= p <= 1, f"top_p is {p}, not from 0 to 1")
 
     def keep_top_p(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
-        if p >= 1 or not np.isfinite(logits.max()):  # keep all, or let Sampler raise the error
+        if p in (0, 1) or not np.isfinite(logits.max()):  # keep all, or let Sampler raise the error
             return logits
         probs = softmax(logits)
         falling = np.sort(probs[probs > 0])[::-1]  # after top-k, there are few tokens to sort

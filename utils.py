@@ -11,13 +11,11 @@ import re
 from pathlib import Path
 from typing import Any
 
-from families.few_rows import SMALL_MODEL, Table
 from loading import hub, openai
 from loading.config import read_ends, read_json
 from loading.errors import MALFORMED, UserError, again, explained
 from loading.gpt2 import read_gpt2
 from loading.llama import FAMILIES, read_llama
-from loading.parameters import arrays_in
 from loading.seq2seq import read_bart, read_t5
 from loading.tokenizer import read_tokenizer
 
@@ -44,9 +42,6 @@ def load(name_or_folder: str | Path, fetch: bool = True) -> tuple[Any, Any]:
         tokenizer = read_tokenizer(folder, kind)
         ends = read_ends(folder, config, tokenizer)
         model = READERS[kind](folder, config, tokenizer.n_vocab, ends)
-        if sum(x.size for x in arrays_in(model.params)) < SMALL_MODEL:
-            tables = model.params.keys() & {"wte", "lm_head"}
-            model.params |= {name: model.params[name].view(Table) for name in tables}
         if {*range(model.n_vocab, tokenizer.n_vocab)} - {*tokenizer.special.values()}:
             sizes = f"the tokenizer has {tokenizer.n_vocab} tokens, the model {model.n_vocab}"
             raise ValueError(f"{sizes}: one of them belongs to another model")

@@ -64,6 +64,8 @@ def beam_search(
     check_prompt(prompt, model.n_vocab, model.n_ctx - 1)
     if not 1 <= n_return <= width or n < 1:
         raise ValueError(f"n={n} is below 1, or n_return={n_return} is not from 1 to width={width}")
+    if type(early_stopping) is not bool and early_stopping != "never":
+        raise ValueError(f"early_stopping is {early_stopping!r}, not True, False or 'never'")
     n = min(n, model.n_ctx - len(prompt))
     beams, finished = [Candidate(0, (), 0.0, "kept")], []
     cache = model.new_cache(1)

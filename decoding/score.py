@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from encoder import as_unicode
 from generate import check_prompt
 from gpt2 import log_softmax
 from samplers import Ids
@@ -25,8 +26,7 @@ def log_probabilities(model: Any, ids: Ids, chunk: int = 128) -> np.ndarray:
     The model reads `chunk` tokens at a time, to keep the logits small. A text longer than the
     context is scored in windows. Later windows begin with n_ctx // 2 tokens already scored.
     """
-    if ids:
-        check_prompt(ids, model.n_vocab, len(ids))
+    check_prompt(ids, model.n_vocab, max(1, len(ids)))
     scores: list[float] = []
     while len(scores) + 1 < len(ids):
         known = len(scores) + 1  # the index of the first token without a score
@@ -50,10 +50,10 @@ def score(tokenizer: Any, model: Any, text: str, prefix: Ids | None = None) -> d
     id. If it has neither, the first token has no probability, and the result omits it.
     """
     ids = tokenizer.plain_ids(text)
-    n_bytes = len(text.encode("utf-8", "replace"))  # a lone surrogate counts as one byte
+    n_bytes = len(as_unicode(text).encode())
     if prefix is None:
         prefix = tokenizer.encode("") or [id for id in [tokenizer.end_of_text] if id is not None]
-    if not prefix:
+    if len(prefix) == 0:
         prefix, ids = ids[:1], ids[1:]
         n_bytes -= len(tokenizer.decode(prefix).encode())
     logprobs = log_probabilities(model, [*prefix, *ids])[max(0, len(prefix) - 1) :]

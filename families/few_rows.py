@@ -1,12 +1,9 @@
-"""Fast products with a weight, x @ w.T: blocks for a few rows, and one thread for a small model.
+"""Fast products with a weight, x @ w.T: of a few rows, and in small models.
 
 For two or more rows, OpenBLAS first copies ("packs") the weight into a different layout. The copy
 pays off for hundreds of rows, but not for a few. OpenBLAS's kernels for AVX-512 compute small
 products without a copy. Where these run, we multiply a few rows by small blocks of the weight. A
 small product runs on one core, so n_threads() threads share a large weight.
-
-BLAS's threads wait for each other after each product. In a small model, this takes longer than they
-save, and much longer if another program keeps a core busy: see Table.
 """
 
 import contextlib
@@ -19,18 +16,28 @@ import numpy as np
 
 try:
     from threadpoolctl import ThreadpoolController
+
+    BLAS = ThreadpoolController().select(user_api="blas")  # the libraries that NumPy has loaded
 except ModuleNotFoundError:
-    ThreadpoolController = None  # no library is known
+    BLAS = None
 
 MOST_ROWS = 32  # for more rows, one large product is faster
 BLOCK = 32  # how many rows or columns of the weight a small product takes
 SMALL = 10**6  # OpenBLAS treats a product of up to this many multiplications as small
 AVX_512 = "SkylakeX", "Cooperlake", "SapphireRapids"  # the names of OpenBLAS's kernels
 SHARE = 2**19  # for fewer weights per thread, another thread does not pay off
-SMALL_MODEL = 2**24  # a model with fewer parameters runs faster with one thread than with two
+SMALL_MODEL = 2**9, 2**22  # n_embd and n_vocab * n_embd are below these numbers
 
-one_thread = contextlib.ExitStack()  # open during a pass of a small model: BLAS has one thread
-owner = threading.RLock()  # belongs to the Python thread that runs this pass
+
+class Pass(threading.local, contextlib.ExitStack):
+    """A pass of a small model, from wte[ids] to n_vocab logits. Until it is closed, BLAS has one
+    thread: more would be slower, and much slower if another program keeps a core busy."""
+
+    n_vocab = 0
+
+
+small_pass = Pass()  # each Python thread has its own, but they share BLAS's threads
+one_by_one = threading.Lock()  # for changes of BLAS's threads
 
 
 class Weight(np.ndarray):
@@ -42,41 +49,19 @@ class Weight(np.ndarray):
         if self.ndim != 2:  # such as w.mean(0), which is a Weight, too
             return x @ np.asarray(self)
         rows = x.reshape(-1, x.shape[-1])  # one product for the whole batch, not one per sequence
-        return product(rows, np.asarray(self)).reshape(*x.shape[:-1], self.shape[1])
+        y = product(rows, np.asarray(self)).reshape(*x.shape[:-1], self.shape[1])
+        if self.shape[1] == small_pass.n_vocab:  # y are the logits
+            small_pass.close()
+        return y
 
     def __getitem__(self, index):
-        end_pass()  # of a small model, if an error has ended it
+        small_pass.close()  # if an error has ended it
+        is_small = self.shape[-1] < SMALL_MODEL[0] and self.size < SMALL_MODEL[1]
+        with one_by_one:
+            if isinstance(index, np.ndarray) and is_small and n_threads() > 1:  # wte[ids]
+                small_pass.enter_context(BLAS.limit(limits=1))
+                small_pass.n_vocab = len(self)
         return np.asarray(self)[index]
-
-
-class Table(Weight):
-    """The embedding or the head of a small model [n_vocab, n_embd]. A pass begins with wte[ids] and
-    ends with the logits, x @ head.T. Between them, BLAS has one thread."""
-
-    def __getitem__(self, index):
-        rows = super().__getitem__(index)
-        if isinstance(index, np.ndarray):
-            begin_pass()
-        return rows
-
-    def __rmatmul__(self, x):
-        logits = super().__rmatmul__(x)
-        end_pass()
-        return logits
-
-
-def begin_pass():
-    """Give BLAS one thread until end_pass, unless a pass in another Python thread has done so."""
-    if blas() and owner.acquire(blocking=False):
-        one_thread.callback(owner.release)
-        one_thread.enter_context(blas().limit(limits=1))
-
-
-def end_pass():
-    """Give BLAS the number of threads that it had before begin_pass."""
-    if owner.acquire(blocking=False):
-        one_thread.close()
-        owner.release()
 
 
 def product(rows, w):  # [n_rows, n_in], [n_in, n_out] -> rows @ w [n_rows, n_out]
@@ -101,21 +86,15 @@ def in_parts(blocks, rows, w):  # [n_rows, n_in], [n_in, n_out] -> [n_rows, n_ou
     return np.concatenate([blocks(rows, first), *results], axis=1)
 
 
-@functools.cache
-def blas():
-    """Return threadpoolctl's controller of NumPy's BLAS. It is empty, or None, if unknown."""
-    return ThreadpoolController and ThreadpoolController().select(user_api="blas")
-
-
 def n_threads():
     """Return how many threads BLAS uses now, or 1 if unknown."""
-    return max((library["num_threads"] for library in blas().info()), default=1) if blas() else 1
+    return max((x.num_threads for x in BLAS.lib_controllers), default=1) if BLAS else 1
 
 
 @functools.cache
 def blocks_pay():
     """Return whether OpenBLAS runs its kernels for AVX-512, which need no copy of a small block."""
-    return any(x.get("architecture") in AVX_512 for x in blas().info()) if blas() else False
+    return any(x.get("architecture") in AVX_512 for x in BLAS.info()) if BLAS else False
 
 
 @functools.cache

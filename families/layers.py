@@ -46,5 +46,4 @@ ACTIVATIONS = {  # the name in config.json -> the function
     "gelu": gelu_erf,
     "relu": lambda x: np.maximum(x, 0),
     "silu": silu,
-    "swish": silu,
 }

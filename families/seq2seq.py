@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import gpt2
-from families.few_rows import end_pass
+from families.few_rows import small_pass
 from families.layers import feed_forward, gelu_erf, last_rows, rms_norm
 from generate import check_prompt
 from gpt2 import Cache, merge_heads, split_heads
@@ -55,7 +55,7 @@ class EncoderDecoder:
             k, v = (gpt2.linear(x, **block["cross"][name]) for name in "kv")
             cache.append(layer, split_heads(k, self.n_head), split_heads(v, self.n_head))
         cache.length = len(source)
-        end_pass()  # this one computes no logits
+        small_pass.close()  # the encoder computes no logits
         return Decoder(self, cache)
 
     def encode(self, ids):  # [..., n_source] -> [..., n_source, d_model]

@@ -42,15 +42,13 @@ def activation(name: str) -> Callable:
 
 
 def read_ids(config: dict, key: str, n_vocab: int, default: int | None = None) -> list[int]:
-    """Return config[key], or the default, as a list. What is no id of the vocabulary is left out,
-    and a note says so."""
+    """Return config[key], or the default, as a list. Drop, with a note, what is no id."""
     ids = config.get(key, default)
     ids = ids if isinstance(ids, list) else [ids] * (ids is not None)
     lost = [id for id in ids if type(id) is not int or not 0 <= id < n_vocab]
     if lost and key in config:
-        effect = "ends no text" if key == "eos_token_id" else "has no effect"
-        what = f"{key} {str(lost)[1:-1]:.100} is no id of this vocabulary and {effect}"
-        print(f"note: {what}", file=sys.stderr)
+        what = f"{key} {str(lost)[1:-1]:.100} is no id of the vocabulary"
+        print(f"note: {what}: it starts and ends no text", file=sys.stderr)
     return [id for id in ids if type(id) is int and 0 <= id < n_vocab]
 
 

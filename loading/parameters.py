@@ -36,7 +36,10 @@ def take(tensors: Tensors, words: str, sizes: Sizes, at: str = "", flip: bool = 
 
     def put(place, name, *shape):
         if name not in tensors:
-            check_prefix(tensors, at or name)
+            if found := [other for other in tensors if f".{at or name}" in other]:
+                prefix = found[0].partition(at or name)[0]
+                remedy = "save the model inside the wrapper, or rename them without it"
+                raise UserError(f"the arrays' names have a wrapper's prefix, {prefix}: {remedy}")
             raise ValueError(f"the array {name} is missing, or is none of {', '.join(DTYPES)}")
         shape = shape[::-1] if flip else shape  # as in the file
         if (array := tensors.pop(name)).shape != shape:
@@ -66,13 +69,6 @@ def take(tensors: Tensors, words: str, sizes: Sizes, at: str = "", flip: bool = 
     return params
 
 
-def check_prefix(tensors: Tensors, name: str) -> None:
-    """Raise UserError if this name, or beginning of a name, is there after a wrapper's prefix."""
-    if prefixes := [other.partition(f".{name}")[0] for other in tensors if f".{name}" in other]:
-        remedy = "save the model inside the wrapper, or rename them without it"
-        raise UserError(f"the arrays' names have a wrapper's prefix, {prefixes[0]}.: {remedy}")
-
-
 def settle_embeddings(tensors: Tensors, names: list[str], tied: bool) -> str:
     """Call the embedding names[0]; return "lm_head=..." if the head is another matrix, else "". A
     file has the embedding under some of the names or, if tied, under the head's. A tied head that
@@ -87,14 +83,6 @@ def settle_embeddings(tensors: Tensors, names: list[str], tied: bool) -> str:
         raise ValueError(f"{' and '.join(names)} differ: only one shared embedding is supported")
     tensors |= dict(zip(names, copies[:1]))
     return "" if tied and HEAD not in tensors else f" lm_head={HEAD}"
-
-
-def arrays_in(tree: Params) -> list[np.ndarray]:
-    """Return all arrays of a tree, in order."""
-    if not isinstance(tree, dict | list):
-        return [tree]
-    parts = tree.values() if isinstance(tree, dict) else tree
-    return [x for part in parts for x in arrays_in(part)]
 
 
 def plain(tree: Params) -> Params:

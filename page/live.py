@@ -15,7 +15,6 @@ import numpy as np
 from encoder import CHAR_TO_BYTE, Tokenizer
 from gpt2 import GPT2, gelu
 from loading.errors import UserError
-from loading.parameters import arrays_in
 from page.pack import label, packed
 
 MOST_PARAMETERS = 20_000_000  # a model of this size makes a page of 25 MB
@@ -44,6 +43,13 @@ def parts(tokenizer: Tokenizer, model: GPT2) -> dict:
     data["shapes"] = json.dumps(model.params, default=np.shape)
     data["words"] = packed(np.frombuffer(json.dumps(words).encode(), "u1"))
     return data | {"numbers": packed(numbers), "scales": packed(scales)}
+
+
+def arrays_in(tree):  # return all arrays in nested dicts and lists, in order
+    if not isinstance(tree, dict | list):
+        return [tree]
+    parts = tree.values() if isinstance(tree, dict) else tree
+    return [x for part in parts for x in arrays_in(part)]
 
 
 def quantized(x):  # [n_out, ...] -> integers from -127 to 127, and a scale for each row

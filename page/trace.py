@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from loading.parameters import arrays_in
+from page.live import arrays_in
 
 OPERATIONS = ast.BinOp, ast.UnaryOp, ast.Compare, ast.Call, ast.Subscript, ast.Attribute, ast.IfExp
 SKIPPED = {"__init__", "check_prompt", "_check_length", "running", "n_left", "finish"}  # plumbing

@@ -2,13 +2,15 @@
 
 The expression is Python. It can use the file's names and, except for --model, `tokenizer` and
 `model`. For --filter, it can also use `n_prompt`, the number of prompt ids; for --drafter and
---loop, `sequence`. It is evaluated again for each text, but only once for --model.
+--loop, `sequence`. It is evaluated again for each text, but only once for --model. The file can
+import other files of its folder, as with `python FILE.py`.
 """
 
 import runpy
 import sys
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from loading.errors import UserError
@@ -23,6 +25,8 @@ def part(option: str, where: str, **offered: Any) -> Callable[..., Any]:
     file, _, expression = where.partition(".py:")
     if not expression:
         raise UserError(f"--{option} {where}: the form is FILE.py:EXPRESSION")
+    if (folder := str(Path(file).resolve().parent)) not in sys.path:
+        sys.path.insert(1, folder)  # the project's own folder comes first
     code = compile(expression, f"--{option} {where}", "eval")  # a traceback shows this as the file
     try:
         names = runpy.run_path(file + ".py", run_name=PART) | offered

@@ -49,7 +49,6 @@ DEFINITIONS = {
     "gelu": lambda x: x / 2 * (1 + math.erf(x / math.sqrt(2))),
     "relu": lambda x: max(x, 0.0),
     "silu": lambda x: x / (1 + math.exp(-x)),
-    "swish": lambda x: DEFINITIONS["silu"](x),
 }
 
 

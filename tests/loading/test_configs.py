@@ -201,7 +201,9 @@ def test_stop_ids_come_from_generation_config_first_or_have_a_default(
     assert stop_ids(eos_token_id=None) == () and capsys.readouterr().err == ""
     for lost in ("2", 2.0, 50256, -1, True, None, [2], {"id": 2}, "\n"):
         assert stop_ids(eos_token_id=[9, lost]) == (9,)
-        said = f"note: eos_token_id {lost!r} is no id of this vocabulary and ends no text\n"
+        said = (
+            f"note: eos_token_id {lost!r} is no id of the vocabulary: it starts and ends no text\n"
+        )
         assert capsys.readouterr().err == said
     assert stop_ids(eos_token_id="2") == () and "'2' is no id" in capsys.readouterr().err
     assert stop_ids("eos_token_id") == (n_vocab - 1,)  # <|endoftext|>
@@ -236,7 +238,7 @@ def test_special_ids_of_an_encoder_decoder_outside_the_vocabulary_have_no_effect
     assert load(copy)[1].start_ids == [2]  # BART's default start id is eos_token_id
     said = capsys.readouterr().err
     for key in ("forced_bos_token_id -1", "eos_token_id 999", "decoder_start_token_id 'x'"):
-        assert f"note: {key} is no id of this vocabulary and" in said
+        assert f"note: {key} is no id of the vocabulary: " in said
     copy = folder("t5")
     for file in ("config.json", "generation_config.json"):
         change(copy, file=file, decoder_start_token_id=None, pad_token_id=None)

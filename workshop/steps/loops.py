@@ -219,7 +219,7 @@ without the token that reaches p, so that the kept tokens sum to less than p
     probs >= falling[last] -> probs >= falling[max(last - 1, 0)]
     # Biohub/esm, pull request 360; rasbt/reasoning-from-scratch, issue 164
 with all tokens kept that have a probability of at least p
-    p >= 1 or not -> not
+    p in (0, 1) or not -> not
     probs >= falling[last] -> probs >= min(p, falling[0])
 with the tokens in the order of their ids instead of their probabilities
     last = np.searchsorted(mass[:-1], p - 1e-6) -> last = 0
