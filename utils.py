@@ -20,8 +20,8 @@ from loading.seq2seq import read_bart, read_t5
 from loading.tokenizer import read_tokenizer
 
 MODELS = Path(__file__).resolve().parent / "models"
-TABLE = (MODELS / "README.md").read_text("utf-8")
-KNOWN = re.findall(r"^\| ([\w-]+) \|", TABLE, re.M)[1:]  # the names below the heading
+KNOWN = ["stories", "stories-llama", "stories-draft", "en-de", *openai.SIZES]
+KNOWN += [*openai.SIZES.values(), "distilgpt2", "t5-small", "t5-base", "t5-large"]
 READERS: dict[str, Any] = {"gpt2": read_gpt2, "t5": read_t5, "bart": read_bart, "mbart": read_bart}
 READERS |= dict.fromkeys(FAMILIES, read_llama)  # {model_type in config.json: reader}
 

@@ -25,6 +25,8 @@ def test_the_slots_of_a_cache_double_and_never_exceed_the_context():
     assert slots == sorted(slots) and slots[-1] == N_CTX
     assert all(n <= n_slots <= 2 * n for n, n_slots in enumerate(slots, 1))
     assert len(set(slots)) <= 1 + np.log2(N_CTX)  # for each new size, the cache is copied
+    with pytest.raises(ValueError, match="no rows"):
+        MODEL.new_cache().select([0])
     assert all(slots[n - 1] == slots[n - 2] for n in range(2, N_CTX + 1) if n <= slots[n - 2])
 
 
@@ -85,8 +87,8 @@ def test_log_softmax_is_right_even_if_softmax_underflows():
 def test_layer_norm_divides_by_the_root_of_variance_plus_epsilon():
     x = np.array([1, 3], np.float32)  # mean 2, variance 1
     x.setflags(write=False)  # x is also the residual stream, which a norm must not change
-    found = layer_norm(x, np.float32(1), np.float32(0), eps=3)
-    np.testing.assert_allclose(found, [-0.5, 0.5], rtol=1e-6)
+    found = layer_norm(x, np.float32(4), np.float32(5), eps=3)
+    np.testing.assert_allclose(found, [3, 7], rtol=1e-6)
     close(layer_norm(x, np.float32(1), np.float32(0)), np.array([-1, 1], np.float32) / 1.000005)
 
 

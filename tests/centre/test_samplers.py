@@ -146,10 +146,10 @@ def test_a_nucleus_that_reaches_p_exactly_is_complete(counts, n, shift):
     assert remaining(top_p(sum(best) / total)(logits, [])) == expected
 
 
-def test_top_p_1_and_min_p_0_remove_not_even_improbable_tokens():
+def test_top_p_0_and_1_and_min_p_0_remove_not_even_improbable_tokens():
     logits = np.random.default_rng(0).normal(0, 60, 5000).astype(np.float32)
     with np.errstate(all="raise"):
-        for f in (top_p(1.0), min_p(0), min_p(1e-300)):
+        for f in (top_p(0), top_p(1.0), min_p(0), min_p(1e-300)):
             np.testing.assert_array_equal(f(logits, []), logits)
 
 

@@ -84,9 +84,12 @@ def test_a_text_is_scored_after_end_of_text_or_after_a_prefix():
     ids = tokenizer.encode("The cat sat.")
     for result, prefix in (
         (score(tokenizer, model, "The cat sat."), [tokenizer.end_of_text]),
-        (score(tokenizer, model, "The cat sat.", ids[:2]), ids[:2]),
+        (score(tokenizer, model, "The cat sat.", np.array(ids[:2])), ids[:2]),
     ):
         assert result["ids"] == ids
         expected = by_hand(model, [*prefix, *ids])[len(prefix) - 1 :]
         assert result["logprobs"] == pytest.approx(expected.tolist(), abs=1e-4)
         assert result["bits_per_byte"] == pytest.approx(-result["total"] / math.log(2) / 12)
+    assert score(tokenizer, model, "\ud83e\udd17") == score(tokenizer, model, "🤗")
+    with pytest.raises(ValueError, match="a prompt of 0 tokens"):
+        log_probabilities(model, [])

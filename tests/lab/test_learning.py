@@ -69,6 +69,16 @@ def test_the_same_seed_learns_the_same():
     assert losses[0] == losses[1] != losses[2]
 
 
+def test_the_optimizer_shortens_only_gradients_longer_than_1():
+    p = np.zeros(1)
+    optimizer = learn.AdamW({"p": p})
+    for gradient in (4, 0.5):  # it takes the first one as 1
+        optimizer.step({"p": np.array([gradient])}, 1)
+    mean, square = 0.9 * 0.1 * 1 + 0.1 * 0.5, 0.95 * 0.05 * 1 + 0.05 * 0.25
+    second = mean / (1 - 0.9**2) / np.sqrt(square / (1 - 0.95**2))
+    np.testing.assert_allclose(p, -1 - second, rtol=1e-6)
+
+
 @pytest.mark.slow
 def test_pytorch_reads_the_folder_and_learns_the_same(tmp_path):
     torch = pytest.importorskip("torch", reason=NEEDED)

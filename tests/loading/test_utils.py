@@ -1,6 +1,7 @@
 """utils.py finds a model by its name, suggests names for mistyped ones, and lists all names."""
 
 import os
+import re
 import subprocess
 import sys
 
@@ -36,6 +37,11 @@ def test_an_unknown_name_is_refused_with_the_known_names(models, monkeypatch):
     assert_refused("models/storys", "no model 'models/storys'")  # a path, not OWNER/NAME
     (models / "stories").mkdir()
     assert_refused("stories", "stories has no config.json")
+
+
+def test_the_table_of_models_has_all_names():
+    table = (ROOT / "models/README.md").read_text("utf-8")
+    assert re.findall(r"^\| ([\w-]+) \|", table, re.M) == ["name", *utils.KNOWN]
 
 
 LOAD = """

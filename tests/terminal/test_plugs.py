@@ -1,6 +1,7 @@
 """Users plug in their own filter, loop, drafter or model as FILE.py:EXPRESSION."""
 
 import re
+import sys
 
 import pytest
 
@@ -182,6 +183,14 @@ def test_an_error_of_a_model_or_in_a_file_s_text_gives_a_traceback(console, mine
         mine.write_text("\n" + code)
         status, out, err = console("a", "--filter", f"{mine}:f")
         assert (status, out) == (1, "") and f'File "{mine}", line 2' in err
+
+
+def test_a_file_imports_its_neighbours(console, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (tmp_path / "beside.py").write_text("from generate import naive")
+    (tmp_path / "mine.py").write_text("import beside")
+    [row] = console.json("a", "-n", 3, "--loop", f"{tmp_path}/mine.py:beside.naive")
+    assert row["ids"] == console.greedy("a", 3)
 
 
 def test_explain_asks_a_filter_once_for_each_token(console, tmp_path):
