@@ -36,8 +36,8 @@ def take(tensors: Tensors, words: str, sizes: Sizes, at: str = "", flip: bool = 
 
     def put(place, name, *shape):
         if name not in tensors:
-            if found := [other for other in tensors if f".{at or name}" in other]:
-                prefix = found[0].partition(at or name)[0]
+            if wrapped := [other for other in tensors if f".{at or name}" in other]:
+                prefix = wrapped[0].partition(at or name)[0]
                 remedy = "save the model inside the wrapper, or rename them without it"
                 raise UserError(f"the arrays' names have a wrapper's prefix, {prefix}: {remedy}")
             raise ValueError(f"the array {name} is missing, or is none of {', '.join(DTYPES)}")

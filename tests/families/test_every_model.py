@@ -15,11 +15,11 @@ from decoding.batching import Rows
 from decoding.beam import beam_search
 from generate import begin, generate
 from gpt2 import Cache
+from page.live import arrays_in
 from tests.support.every_loop import every_loop, one_text
 from tests.support.tiny import (
     FIXTURES,
     Traced,
-    arrays,
     checkpoint,
     checkpoints,
     close,
@@ -226,14 +226,14 @@ def test_every_step_is_float32(model):
 
 
 def test_arguments_are_not_changed(model):
-    before = copy.deepcopy(arrays(model.params))
+    before = copy.deepcopy(arrays_in(model.params))
     batch = text_of(model, 6).reshape(2, 3)
     for ids in ([1, 2, 3], (1, 2, 3), batch, np.array([5], np.uint16)):
         copied = copy.deepcopy(ids)
         close(model(ids), model(np.array(ids, int)))
         model(ids, model.new_cache(*np.shape(ids)[:-1]))
         np.testing.assert_array_equal(ids, copied)
-    for array, old in zip(arrays(model.params), before, strict=True):
+    for array, old in zip(arrays_in(model.params), before, strict=True):
         np.testing.assert_array_equal(array, old)
 
 

@@ -164,11 +164,11 @@ class Blas:
 
 def test_a_small_model_runs_on_one_thread_and_a_large_one_beside_it_does_not(monkeypatch, pays):
     pays(False)
-    _, small = utils.load("stories-draft")  # n_embd is 64, that of en-de is 192
-    _, translator = utils.load("en-de")
-    _, large = utils.load("stories")
+    _, small = utils.load("stories-draft")  # n_embd is 64; n_vocab * n_embd is 213,056
+    _, large = utils.load("stories")  # 224; 745,696
+    _, translator = utils.load("en-de")  # 192; 768,000
     seen, linear = [], gpt2.linear
-    monkeypatch.setattr(few_rows, "SMALL_MODEL", (200, 2**22))
+    monkeypatch.setattr(few_rows, "SMALL_MODEL", (200, 750_000))
     monkeypatch.setattr(few_rows, "BLAS", Blas())
 
     def seeing(*given, **more):
@@ -184,6 +184,8 @@ def test_a_small_model_runs_on_one_thread_and_a_large_one_beside_it_does_not(mon
 
     assert during(lambda: small([1, 2])) == {1} and few_rows.n_threads() == 4
     assert during(lambda: large([1, 2])) == {4}
+    assert during(lambda: translator.read([1, 2])) == {4}
+    monkeypatch.setattr(few_rows, "SMALL_MODEL", (200, 800_000))
     assert during(lambda: translator.read([1, 2])) == {1} and few_rows.n_threads() == 4
     assert during(lambda: translator.read([1, 2])([1])) == {1} and few_rows.n_threads() == 4
     small.params["wte"][7], small.params["wte"][:2]  # looking at embeddings is not a pass

@@ -173,10 +173,5 @@ def test_a_text_that_cannot_be_learnt_is_one_line(command, text, said):
 
 def test_words_are_cut_at_30_bytes():
     documents = ["中" * 50 + " " + "中" * 60, "a b a"]
-    assert learn.frequent_words(documents) == {
-        "中" * 10: 1,
-        " " + "中" * 9: 1,
-        "a": 1,
-        " a": 1,
-        " b": 1,
-    }
+    words = ["中" * 10, " " + "中" * 9, "a", " a", " b"]
+    assert learn.frequent_words(documents) == dict.fromkeys(words, 1)

@@ -156,14 +156,6 @@ class Noted:
         self.drafter.learn(ids, drafts, logits, tokens)
 
 
-def arrays(params):
-    """Return a flat list of all arrays in the nested parameters."""
-    if isinstance(params, np.ndarray):
-        return [params]
-    parts = params.values() if isinstance(params, dict) else params
-    return [array for part in parts for array in arrays(part)]
-
-
 class Traced(np.ndarray):
     """Arrays that record their dtypes in `seen`, as do all arrays computed from them."""
 
