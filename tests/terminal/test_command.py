@@ -201,7 +201,7 @@ def test_a_stop_text_ends_every_beam(console):
 
 
 def test_a_draft_model_must_share_the_vocabulary(console, tmp_path):
-    other = write_letters(tmp_path / "other", n_vocab=258)
+    other = write_letters(tmp_path / "other", n_vocab=258, generation_config={"eos_token_id": 0})
     words = "a", "--method", "speculative"
     assert "one vocabulary" in console.refused(1, *words, "--draft", other)
     vocab = json.loads((other / "vocab.json").read_text())
