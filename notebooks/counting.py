@@ -1,14 +1,12 @@
-"""Count the FLOPs and the bytes of a pass.
+"""Formulas for the FLOPs and the bytes of a pass; `counted` counts them in the running code.
 
 The lessons Counting and The roofline derive the formulas.
 A shape is (number of blocks, n_embd, n_vocab).
 """
 
-import math
-
 import lessons  # noqa: F401, it makes the project's files importable
 
-from page.recorder import recording
+from page.recorder import counted  # noqa: F401, for the lessons
 
 
 def shape_of(model):
@@ -32,18 +30,3 @@ def pass_bytes(shape, n_all, n_rows=1):
     """
     b, d, n_vocab = shape
     return 4 * (12 * b * d**2 + d * n_vocab) + n_rows * 4 * 2 * b * d * n_all
-
-
-def counted(model, f, *args, **settings):
-    """Call f(*args, **settings). Return its result, its FLOPs, and how many bytes it reads.
-
-    The recorder notes the shapes of all calls inside `model`, so this works for any architecture.
-    """
-    with recording(model) as calls:
-        result = f(*args, **settings)
-    inside = [call for outer in calls for call in outer.walk()]
-    read = sum(math.prod(call.inputs["w"]) for call in inside if call.name == "linear")
-    for call in inside:
-        if call.name == "attention":
-            read += math.prod(call.inputs["k"]) + math.prod(call.inputs["v"])
-    return result, 2 * sum(call.multiply_adds for call in calls), 4 * read

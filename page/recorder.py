@@ -1,7 +1,7 @@
 """Record the calls of a model's functions while they run, with their shapes and results.
 
 Python reports each call and each return to a profile function. The recorder is such a function, so
-a model needs no hooks. It records the functions of gpt2.py, of layers.py and of the model's own
+a model needs no hooks. It records the functions of gpt2.py, of the families and of the model's own
 file, except _private ones.
 
 For the page, a model needs `params`, methods `block` and `self_attention`, and functions with
@@ -17,7 +17,7 @@ import time
 import numpy as np
 
 import gpt2
-from families import layers
+from families import layers, llama, seq2seq
 
 # the function of a sublayer -> the name of its part in a block's parameters
 SUBLAYERS = {"self_attention": "attn", "cross_attention": "cross", "feed_forward": "mlp"}
@@ -51,11 +51,19 @@ class Call:
         return [call for call in self.walk() if call.name in names]
 
     @property
+    def products(self):
+        """Yield (multiply-adds, numbers read) of the products x @ w.T, q @ k.T and weights @ v. The
+        numbers are those of w, k and v."""
+        for call in self.walk():
+            n = {name: math.prod(shape) for name, shape in call.inputs.items()}
+            if call.name == "linear" and {"x", "w"} <= n.keys():
+                yield n["x"] * call.inputs["w"][0], n["w"]
+            elif call.name == "attention" and {"q", "k", "v"} <= n.keys():
+                yield 2 * n["q"] * call.inputs["k"][-2], n["k"] + n["v"]
+
+    @property
     def multiply_adds(self) -> int:
-        """Return the number of multiply-adds in the products x @ w.T, q @ k.T and weights @ v."""
-        linear, attention = self.named("linear"), self.named("attention")
-        n = sum(math.prod(call.inputs["x"]) * call.inputs["w"][0] for call in linear)
-        return n + sum(2 * math.prod(c.inputs["q"]) * c.inputs["k"][-2] for c in attention)
+        return sum(n for n, _ in self.products)
 
 
 @contextlib.contextmanager
@@ -63,13 +71,11 @@ def recording(model, keep=(), also=()):
     """Yield a list to which each outermost call is added; a call contains the calls inside it.
     also: more functions to record. keep: names of functions whose calls keep their arguments, and a
     copy of their result as `value`. If keep is a dict {name: f}, `value` is f(result)."""
-    if not hasattr(model, "params"):
-        raise ValueError("the recorder looks into models with layers: this one has none")
     keeps = keep if isinstance(keep, dict) else dict.fromkeys(keep, np.copy)
     codes = {function.__code__ for function in also}
     methods = (f for kind in type(model).__mro__ for f in vars(kind).values())
     files = {f.__code__.co_filename for f in methods if hasattr(f, "__code__")}
-    files |= {gpt2.__file__, layers.__file__}
+    files |= {module.__file__ for module in (gpt2, layers, llama, seq2seq)}
     outermost, stack = [], []
 
     def profile(frame, event, result):  # with the arguments that sys.setprofile expects
@@ -90,6 +96,15 @@ def recording(model, keep=(), also=()):
         yield outermost
     finally:
         sys.setprofile(previous)
+
+
+def counted(model, f, *args, **settings):
+    """Call f(*args, **settings). Return its result, its FLOPs, and how many bytes it reads of
+    weights (float32), keys and values. All models count, in any family, but only in this thread."""
+    with recording(model) as calls:
+        result = f(*args, **settings)
+    products = [product for call in calls for product in call.products]
+    return result, 2 * sum(n for n, _ in products), 4 * sum(n for _, n in products)
 
 
 def passes(calls, model):

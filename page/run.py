@@ -29,6 +29,8 @@ def watching(sequence):
     """Record the calls of models, `verify` and `draw` while a loop runs in a `with` block. The
     `value` of a model's call is the length of the text at that time. For `verify` and `draw`, it is
     this length and the returned tokens."""
+    if not hasattr(sequence.model, "params"):
+        raise ValueError("the recorder looks into models with layers: this one has none")
     keep = {"__call__": lambda logits: len(sequence.ids), "random": lambda u: u}
     keep |= dict.fromkeys(["verify", "draw"], lambda x: (len(sequence.ids), np.ravel(x).tolist()))
     with recording(sequence.model, keep, also=[verify, draw, Die.random]) as calls:

@@ -91,7 +91,8 @@ def statistics_line(session: Session, row: Row, batch: bool) -> str:
         parts.append(f"{row.seconds_to_first_token:.3f} s to the first")
         parts.append(f"{row.tokens_per_second:.0f} tokens/s")
     if drafter:
-        parts.append(f"{drafter.acceptance:.0%} of drafts accepted")
+        n_drafts = f"{drafter.accepted} of {drafter.tested} drafts accepted"
+        parts.append(n_drafts if drafter.tested else "no drafts")
         parts.append(f"{drafter.tokens_per_pass:.2f} tokens per pass")
     if session.settings["temperature"] != 0:
         parts.append(f"seed {row.seed}")

@@ -20,6 +20,7 @@ from gpt2 import softmax
 from loading.errors import UserError
 from page import live
 from page.file import writing
+from page.recorder import counted
 from samplers import Sampler
 from terminal.loops import LOOPS
 from terminal.options import resolve
@@ -33,8 +34,8 @@ bits: how unsure the model was (the entropy); others: other likely tokens
 BEAMS = """the beams after each step; log P: the sum over the tokens, in nats
  step   log P            tokens"""
 WIDTH = shutil.get_terminal_size().columns or 80  # Python 3.10 may return 0 for an unknown width
-N_ROUNDS = 4  # of --compare; the first is to warm up
-HEADING = f"{'method':<12}tokens/s  x naive{'':<11}first (s) per pass accepted  ids"
+N_ROUNDS = 3  # how often --compare times each method
+HEADING = "method      tokens/s x naive      MFLOP        MB per pass   accepted  ids"
 
 
 class Remembering(Sampler):
@@ -102,36 +103,54 @@ def compare(session: Session, rows: list[Row]) -> None:
     drafts = session.own.get("drafter") or session.settings["draft"] and session.draft_model()
     methods = [method for method in LOOPS if method != "speculative" or drafts]
     for row in rows:
+        # The first round counts, and warms up. Counting takes time, so other rounds are timed.
+        costs = {m: counted(session.model, run_all, *begun(session, row, m)) for m in methods}
         runs: dict[str, list[Row]] = {method: [] for method in methods}
         for method in methods * N_ROUNDS:  # in turns, so that a slow moment affects all methods
-            session.settings = resolve(session.given | {"method": method}, session.config)
-            runs[method].append(run := dataclasses.replace(row))
-            for _ in session.loop(run):
-                run.feed()
-                if run.ended:
-                    break
-            run.feed(is_end=True)
+            runs[method].append(run_all(*begun(session, row, method)))
         print(f"{row.prompt!r}:\n" * (len(rows) > 1) + HEADING)
         sampled = session.settings["temperature"] != 0
         for method in methods:
-            print(f"{method:<12}{compare_line(method, runs[method], runs['naive'], sampled)}")
+            _, *cost = costs[method]
+            line = compare_line(method, runs[method], runs["naive"], cost, sampled)
+            print(f"{method:<12}{line}")
         if sampled:
             print(f"(seed {row.seed})", file=sys.stderr)
+    if runs["naive"][-1].source:
+        print("(MFLOP and MB are the decoder's, without the encoder)", file=sys.stderr)
 
 
-def compare_line(method: str, rows: list[Row], naive: list[Row], sampled: bool) -> str:
-    """Return a method's line in the table. Its speed is the median of the rounds after warm-up."""
+def begun(session: Session, row: Row, method: str) -> tuple[Row, Iterator[int]]:
+    """Begin a copy of a row with this method. Return it and its loop."""
+    session.settings = resolve(session.given | {"method": method}, session.config)
+    run = dataclasses.replace(row)
+    return run, session.loop(run)
+
+
+def run_all(run: Row, loop: Iterator[int]) -> Row:
+    """Run a row's loop to the end of its text. Return the row."""
+    for _ in loop:
+        run.feed()
+        if run.ended:
+            break
+    run.feed(is_end=True)
+    return run
+
+
+def compare_line(method: str, rows: list[Row], naive: list[Row], cost: Any, sampled: bool) -> str:
+    """Return a method's line in the table. cost: its FLOPs, and the bytes that it has read."""
     row, drafter = rows[-1], rows[-1].drafter
     if not (row.times and naive[-1].times):
         return " no tokens: the context is full"
-    speed, plain = (median(r.tokens_per_second or 0 for r in x[1:]) for x in (rows, naive))
+    speed, plain = (median(r.tokens_per_second or 0 for r in x) for x in (rows, naive))
+    flops, read = (f"{n / 1e6:,.0f}" if n else "-" for n in cost)  # 0: no layers to look into
     ids = "as naive" if row.ids == naive[-1].ids else "DIFFERENT"
     if method == "beam" or drafter and sampled:
         ids = "likeliest" if method == "beam" else "sampled"
     per_pass = drafter.tokens_per_pass if drafter else 1
-    accepted = f"{drafter.acceptance:.0%}" if drafter else "-"
-    line = f"{speed:>8.1f} {speed / plain:>8.2f} {bar(speed / plain):<10}"
-    return f"{line}{row.seconds_to_first_token:>9.3f}{per_pass:>9.2f}{accepted:>9}  {ids}"
+    accepted = f"{drafter.accepted} of {drafter.tested}" if drafter and drafter.tested else "-"
+    line = f"{speed:>8.1f} {speed / plain:>7.2f} {flops:>10} {read:>9}"
+    return f"{line} {per_pass:>8.2f} {accepted:>10}  {ids}"
 
 
 def print_scores(session: Session, prompts: list[str]) -> None:

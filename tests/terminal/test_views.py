@@ -130,9 +130,9 @@ def test_a_mistake_is_refused_before_a_view(console, wrong):
 
 def table(out):
     """Return --compare's table as {method: {column: text}}."""
-    columns = "speed ratio first per_pass accepted ids".split()
-    lines = [re.sub("[█-▏]", " ", line) for line in out.splitlines()]
-    rows = [line.split(maxsplit=6) for line in lines if line.split()[0] in METHODS]
+    columns = "speed ratio flops bytes per_pass accepted ids".split()
+    line = r"(\w+)" + " +([\\d.,-]+)" * 5 + r" +(-|\d+ of \d+)  (.+)"
+    rows = re.findall(f"^{line}$", out, re.M)
     return {method: dict(zip(columns, values)) for method, *values in rows}
 
 
@@ -146,8 +146,25 @@ def test_compare_shows_every_method_and_that_the_ids_are_identical(console, draf
         assert (row["accepted"] != "-") == (method in DRAFTING)
     assert rows["naive"]["ratio"] == rows["naive"]["per_pass"] == "1.00"
     _, _, line = console("the cat", "-n", 20, "--method", "lookup")
-    found = re.search(r"(\d+%) of drafts accepted, ([\d.]+) tokens per pass", line).groups()
+    found = re.search(r"(\d+ of \d+) drafts accepted, ([\d.]+) tokens per pass", line).groups()
     assert (rows["lookup"]["accepted"], rows["lookup"]["per_pass"]) == found
+
+
+def test_compare_counts_what_each_method_costs(console):
+    """The counts are those of the passes' lengths, by the formulas of the lesson Counting."""
+    words = *"--compare --temperature 0 -n 40 --draft stories-draft".split(), "Once upon a time"
+    rows = table(console.text(*words, model="stories"))
+    costs = {method: (row["flops"], row["bytes"]) for method, row in rows.items()}
+    passes, (b, d, n_vocab) = [(n, n) for n in range(4, 44)], (5, 224, 3329)
+    once = [(4, 4), *((1, n) for n in range(5, 44))]
+    for method, found in ("naive", passes), ("cached", once):
+        flops = sum(b * (24 * d**2 * new + 4 * d * new * n) + 2 * d * n_vocab for new, n in found)
+        read = sum(4 * (12 * b * d**2 + d * n_vocab) + 8 * b * d * n for _, n in found)
+        assert costs[method] == (f"{flops / 1e6:,.0f}", f"{read / 1e6:,.0f}")
+    assert costs["speculative"] == ("420", "217") and rows["speculative"]["accepted"] == "30 of 33"
+    assert "no drafts, 1.00 tokens" in console("a", "--method", "lookup", "-n", 1)[2]
+    _, out, err = console("I am tired.", "--compare", "-n", 1, model="en-de")
+    assert table(out)["ngram"]["accepted"] == "-" and "without the encoder" in err
 
 
 def test_compare_shows_a_difference(console, tmp_path):
