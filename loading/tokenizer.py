@@ -1,5 +1,6 @@
-"""Reads a tokenizer: GPT-2's two files, or tokenizer.json with the library `tokenizers`."""
+"""Reads a tokenizer: GPT-2's files with encoder.py, others with the library `tokenizers`."""
 
+import contextlib
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -13,6 +14,7 @@ BYTE_PIECE = re.compile("<0x([0-9A-F]{2})>")  # a token for one byte of a rare c
 WRITE = "transformers writes it: AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)"
 PREFIXED = "gpt2", "bart", "GPT2Tokenizer", "BartTokenizer", "RobertaTokenizer"
 PLAIN = {"special": True, "lstrip": False, "rstrip": False, "single_word": False}
+CHANGES = "dropout", "continuing_subword_prefix", "end_of_word_suffix", "ignore_merges"  # of BPE
 MARKS = re.compile("<s>|<pad>|</s>|[a-z]{2}_[A-Z]{2}")  # tokens around a text; en_XX is English
 
 
@@ -21,6 +23,8 @@ def read_tokenizer(folder: Path, model_type: str) -> Any:
     says, such as BOS, but none that would end a text. UserError if files are missing or damaged."""
     settings = read_json(folder / "tokenizer_config.json", optional=True)
     if (path := folder / "tokenizer.json").is_file():
+        if model_type == "gpt2" and (tokenizer := read_gpt2_json(folder)):
+            return tokenizer
         return read_library(path, settings, model_type)
     # Other tokenizers also have vocab.json and merges.txt, but cut texts in a different way.
     if model_type == "gpt2" or settings.get("tokenizer_class") == "GPT2Tokenizer":
@@ -51,8 +55,49 @@ def read_library(path: Path, settings: dict, model_type: str) -> "LibraryTokeniz
     return LibraryTokenizer(library, whole.ids[:place], whole.ids[place + 1 :] * reads)
 
 
+def read_gpt2_json(folder: Path) -> encoder.Tokenizer | None:
+    """Return encoder.py's tokenizer if it does what tokenizer.json says, or None. It is None, too,
+    if vocab.json and merges.txt say something else."""
+    with contextlib.suppress(Exception):  # the library reads what encoder.py refuses
+        file = read_json(folder / "tokenizer.json")
+        special = {token["content"]: token["id"] for token in file["added_tokens"]}
+        pairs = [x.split(" ") if isinstance(x, str) else x for x in file["model"]["merges"]]
+        merges = [(left, right) for left, right in pairs]
+        tokenizer = with_added(folder, file["model"]["vocab"] | special, merges)
+        same = is_gpt2(file) and special.keys() == tokenizer.special.keys()
+        if any((folder / name).is_file() for name in ("vocab.json", "merges.txt")):
+            two = read_gpt2_tokenizer(folder)
+            same = same and (two.vocab, two.merges) == (tokenizer.vocab, merges)
+        return tokenizer if same else None
+    return None
+
+
+def is_gpt2(file: dict) -> bool:
+    """Return whether tokenizer.json cuts, merges, marks and decodes texts as encoder.py does."""
+    cuts, added = file["pre_tokenizer"], file["added_tokens"]
+    after = {file["decoder"]["type"], (file["post_processor"] or file["decoder"])["type"]}
+    return (
+        not file["normalizer"]
+        and cuts["type"] == "ByteLevel"
+        and (cuts["add_prefix_space"], cuts.get("use_regex", True)) == (False, True)
+        and not any(map(file["model"].get, CHANGES))
+        and after == {"ByteLevel"}
+        and all(PLAIN.items() <= token.items() for token in added)
+        and not any(MARKS.fullmatch(token["content"]) for token in added)
+    )
+
+
 def read_gpt2_tokenizer(folder: Path) -> encoder.Tokenizer:
     """Return a tokenizer from vocab.json, merges.txt and the tokens that other files add."""
+    lines = (folder / "merges.txt").read_text(encoding="utf-8").rstrip("\n").split("\n")
+    merges: list = [(*line.split(" "),) for line in lines[lines[0].startswith("#version") :]]
+    if wrong := [pair for pair in merges if len(pair) != 2]:
+        raise ValueError(f"merges.txt is damaged: {wrong[0]!r} is not a pair of symbols")
+    return with_added(folder, read_json(folder / "vocab.json"), merges)
+
+
+def with_added(folder: Path, vocab: dict, merges: list) -> encoder.Tokenizer:
+    """Return a tokenizer with the tokens that a folder's other files add."""
     settings = read_json(folder / "tokenizer_config.json", optional=True)
     listed = settings.get("added_tokens_decoder") or {}
     needs = [key for key in ("add_prefix_space", "add_bos_token") if settings.get(key)]
@@ -61,11 +106,7 @@ def read_gpt2_tokenizer(folder: Path) -> encoder.Tokenizer:
         raise UserError(f"{folder}: {needs[0]!r:.50} needs tokenizer.json; {WRITE}")
     added = read_json(folder / "added_tokens.json", optional=True)
     added |= {token["content"]: int(id) for id, token in listed.items()}
-    lines = (folder / "merges.txt").read_text(encoding="utf-8").rstrip("\n").split("\n")
-    merges: list = [(*line.split(" "),) for line in lines[lines[0].startswith("#version") :]]
-    if wrong := [pair for pair in merges if len(pair) != 2]:
-        raise ValueError(f"merges.txt is damaged: {wrong[0]!r} is not a pair of symbols")
-    tokenizer = encoder.Tokenizer(read_json(folder / "vocab.json") | added, merges)
+    tokenizer = encoder.Tokenizer(vocab | added, merges)
     if unmade := [token for token in tokenizer.special.keys() - added if "\u0120" in token]:
         raise ValueError(f"merges.txt is damaged: no merge makes {unmade[0]!r}")
     return tokenizer
