@@ -11,6 +11,8 @@ if not found:  # this notebook is alone, as on Colab
     found = [here / "tokenwise"]
     if not found[0].exists():
         address = os.environ.get("TOKENWISE_REPOSITORY")
+        # <repository>
+        # </repository>
         assert address, "set TOKENWISE_REPOSITORY to the project's address"
         subprocess.run(["git", "clone", address, "tokenwise"], check=True)
     needed = ["-r", "tokenwise/notebooks/requirements.txt"]

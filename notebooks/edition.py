@@ -4,12 +4,11 @@
     python notebooks/edition.py --site FOLDER  # the web site, see pages.py
     python notebooks/edition.py --titles       # write the top of each lesson again
 
-The class edition has no outputs and no solutions. It has a cell for the reader's guess after each
-prediction, whose answer is folded, and one for the reader's answer after each question. A cell
-tagged `yours` keeps only the signatures of its functions. A text tagged `answer` is always folded.
+The class edition has no outputs and no solutions, but a cell for each guess and answer. Answers to
+predictions, and texts tagged `answer`, are folded. Cells tagged `yours` keep only signatures.
 
 With --repository and an address on GitHub, lessons get badges that open them on Colab and on
-Binder. With --titles, README.md and the first code of each lesson get the address.
+Binder. --titles then writes the address into README.md, CITATION.cff and bootstrap.py, too.
 """
 
 import argparse
@@ -22,12 +21,14 @@ from pathlib import Path
 from urllib.parse import quote
 
 import nbformat
-from pages import BADGES, named, write_site
+from pages import CLONE, badges, write_site
 
 HERE = Path(__file__).resolve().parent
 BOOTSTRAP = HERE / "bootstrap.py"  # the first cell of code in each lesson
+SETUP = '        address = address or "https://github.com/{}"'
 GITHUB = r"(?:\S*[/@])?(?:www\.)?github\.com[:/]([\w-]+/[\w.-]+?)(?:\.git)?/*"
 LINK = re.compile(r"(?<=\]\()(?!https?:|#)(?=(\w+\.ipynb)?[^)\s]*\))")  # where a link begins
+MARKED = re.compile(r"(<repository>.*\n)(?:.*\n)*?(.*</repository>)")  # the address is between
 FOLDED = "<details><summary>{}</summary>\n\n{}\n\n</details>\n\n"
 ANSWER = re.compile(r"(.*?)(^(?:#|\*\*Predict|\*\*Question).*|\Z)", re.DOTALL | re.MULTILINE)
 
@@ -47,7 +48,12 @@ def tagged(cell, tag):
     return tag in cell.metadata.get("tags", [])
 
 
-def titled(name):
+def known():  # -> the owner/name on GitHub that `write_titles` has written, or None
+    found = re.search(r'"https://github.com/(.+)"', BOOTSTRAP.read_text("utf-8"))
+    return found and found[1]
+
+
+def titled(name, repository):
     """Return the text of a lesson's first cell as the table wants it: title, minutes and links."""
     lessons = table()
     title, whole, core = lessons[name]
@@ -59,7 +65,8 @@ def titled(name):
     at = names.index(name)
     links = [f"[← {lessons[other][0]}]({other}.ipynb)" for other in names[:at][-1:]]
     links += [f"[{lessons[other][0]} →]({other}.ipynb)" for other in names[at + 1 :][:1]]
-    return "\n\n".join([*paragraphs, " | ".join(links), f"[Solutions](solutions/{name}.py)"])
+    paragraphs += [" | ".join(links), f"[Solutions](solutions/{name}.py)"]
+    return "\n\n".join([*paragraphs, *badges(repository, f"notebooks/{name}.ipynb")])
 
 
 def with_answers(cells):
@@ -88,7 +95,7 @@ def for_class(notebook, name):
                 give_up = f'# If you give up: lessons.ours("{name}", "{cell.id}")'
                 cells.append(new_cell(cell, "ours", give_up))
             continue
-        cell.source = cell.source.replace(f"[Solutions](solutions/{name}.py)", "").rstrip()
+        cell.source = cell.source.partition(f"[Solutions](solutions/{name}.py)")[0].rstrip()
         if answers:
             cell.source = folded(cell.source)
         if "**Question" in cell.source:
@@ -120,7 +127,7 @@ def stubs(source):
 
 
 def write_class(folder, name):
-    """Write the class edition into a folder. name: OWNER/NAME on GitHub, or None."""
+    """Write the class edition into a folder. name: owner/name on GitHub, or None."""
     path = Path(os.path.relpath(HERE, folder)).as_posix()
     files, lessons = f"{quote(path)}/", ""  # what links begin with
     if name:
@@ -136,8 +143,8 @@ def write_class(folder, name):
             elif name and tagged(cell, "drawing"):  # Colab hides the code of a form
                 cell.metadata["cellView"], cell.source = "form", f"# @title\n{cell.source}"
         if name:
-            badges = named(BADGES.replace("PATH", quote(f"{inside}/{lesson}.ipynb")), name)
-            title.source, setup.source = f"{badges}\n\n{title.source}", named(setup.source, name)
+            title.source += "\n\n" + badges(name, quote(f"{inside}/{lesson}.ipynb"))[0]
+            setup.source = with_address(setup.source, SETUP.format(name))
         write(folder / f"{lesson}.ipynb", notebook)
     print(f"{len(table())} notebooks in {folder}")
 
@@ -157,26 +164,37 @@ def checksum(notebook):
     return hashlib.sha256(nbformat.writes(notebook).encode()).hexdigest()
 
 
+def with_address(text, address):  # -> a text with these lines between its two markers
+    return MARKED.sub(lambda found: f"{found[1]}{address}\n{found[2]}", text)
+
+
 def write_titles(name):
-    """Write the first two cells of each lesson again. name: OWNER/NAME on GitHub, or None."""
-    for file in (BOOTSTRAP, HERE.parent / "README.md") if name else ():
-        file.write_text(named(file.read_text("utf-8"), name), "utf-8")
+    """Write the top of each lesson. name: owner/name on GitHub, to be inserted, or None."""
+    if name:
+        site = f"https://{name.replace('/', '.github.io/')}/"
+        [top] = badges(name, "notebooks/forward_pass.ipynb")
+        top += f" [The site]({site}) needs no installation.\n\n```sh\n{CLONE.format(name)}\n```"
+        cite = f"repository-code: https://github.com/{name}\nurl: {site}"
+        files = [HERE.parent / "README.md", HERE.parent / "CITATION.cff", BOOTSTRAP]
+        for path, address in zip(files, (top, cite, SETUP.format(name))):
+            path.write_text(with_address(path.read_text("utf-8"), address), "utf-8")
     for lesson in table():
         notebook = read(lesson)
         title, setup, *_ = notebook.cells
-        title.source, setup.source = titled(lesson), BOOTSTRAP.read_text("utf-8").strip()
+        title.source, setup.source = titled(lesson, name), BOOTSTRAP.read_text("utf-8").strip()
         nbformat.write(notebook, HERE / f"{lesson}.ipynb")
 
 
-def lesson(name):
+def lesson(name, repository):
     """Return a lesson's cells for the site. Answers to predictions are folded. Links end it."""
     title, _, *others = read(name).cells
+    title.source = titled(name, repository)
     for cell, answers in with_answers(others):
         if answers and cell.cell_type == "markdown":
             cell.source = folded(cell.source, "The answer")
         elif answers:
             cell.metadata.setdefault("tags", []).append("answer")
-    [neighbours] = re.findall(r"^\[.+\.ipynb\)$", title.source, re.MULTILINE)
+    [neighbours] = re.findall(r"^\[[^!].+\.ipynb\)$", title.source, re.MULTILINE)
     return [title, *others, nbformat.v4.new_markdown_cell(neighbours)]
 
 
@@ -191,15 +209,15 @@ def main():
     folder, found = args.folder.resolve(), re.fullmatch(GITHUB, args.repository, re.IGNORECASE)
     if args.repository and not found:
         parser.error(f"{args.repository} is not the address of a repository on GitHub")
-    name = found and found[1]
+    name = found[1] if found else known()
     if args.titles:
         return write_titles(name)
     folder.mkdir(parents=True, exist_ok=True)
     if args.site:
         return write_site(folder, name, lesson)
-    if name and not folder.is_relative_to(HERE.parent):
+    if found and not folder.is_relative_to(HERE.parent):
         parser.error(f"{folder} is not in the repository")
-    write_class(folder, name)
+    write_class(folder, found and name)
 
 
 if __name__ == "__main__":

@@ -18,15 +18,14 @@ from nbformat.v4 import new_markdown_cell, new_notebook
 
 PROJECT = Path(__file__).resolve().parent.parent
 SITE = PROJECT / "notebooks/site"  # the template, the style and the texts
-BADGES = (SITE / "badges.md").read_text(encoding="utf-8").strip()
 STYLES = [str(SITE), str(PROJECT / "page/browser")]
 EXPORTER = HTMLExporter(template_file="page.html.j2", extra_template_paths=STYLES)
-CLONE = "git clone --depth 1 https://github.com/OWNER/NAME tokenwise && cd tokenwise"
+CLONE = "git clone --depth 1 https://github.com/{} tokenwise && cd tokenwise"
+COLAB, BINDER = "https://colab.research.google.com", "https://mybinder.org"
 
 
 def write_site(folder, name, lesson):
-    """Write the site into a folder. name: OWNER/NAME on GitHub, or None. lesson: a function that
-    returns the cells of the lesson with this file name."""
+    """Write the site into a folder. name: owner/name on GitHub. lesson: makes a lesson's cells."""
     top, *ready = [(SITE / file).read_text("utf-8") for file in ("top.html", "ready.txt")]
     for command, says in re.findall("(.+)\n(.+)", *ready):  # a command writes a page
         _, script, *words = shlex.split(command)
@@ -41,43 +40,38 @@ def write_site(folder, name, lesson):
         renderer = Renderer(path)
         target = folder / f"{path.relative_to(PROJECT)}.html"
         target.parent.mkdir(parents=True, exist_ok=True)
-        cells = lesson(path.stem) if path.suffix == ".ipynb" else [new_markdown_cell(text_of(path))]
-        target.write_text(page(path, cells, renderer, name), "utf-8")
+        cells = lesson(path.stem, name) if path.suffix == ".ipynb" else text_of(path, name)
+        target.write_text(page(path, cells, renderer), "utf-8")
         done.add(path)
         todo |= renderer.found - done
     print(f"{len(done)} pages of files in {folder}")
 
 
-def text_of(path):
-    """Return a file as Markdown. The text of a folder is a list of its files."""
+def text_of(path, name):
+    """Return a file as a cell of Markdown. The text of a folder is a list of its files."""
     text = f"# {path.relative_to(PROJECT).as_posix()}\n\n"
     if path.is_dir():
         files = [file.name for file in path.iterdir() if file.suffix in (".py", ".md", ".txt")]
         text += "\n".join(f"- [{file}]({path.name}/{file})" for file in sorted(files))
     elif path.suffix == ".md" or not path.exists():
         text = (path if path.exists() else SITE / "first.md").read_text("utf-8")
-        if path.parent.name in ("workshop", "notebooks"):
-            text = text.replace("```sh\n", f"```sh\n{CLONE}\n", 1)
+        if name and path.parent.name in ("workshop", "notebooks") or path.name == "index":
+            text = text.replace("```sh\n", f"```sh\n{CLONE.format(name)}\n", 1)
     else:
         text += f"``````{'python' * (path.suffix == '.py')}\n{path.read_text('utf-8')}\n``````"
-    return text
+    return [new_markdown_cell(text)]
 
 
-def named(text, name):
-    """Return a text with the repository's name instead of OWNER/NAME and of a variable."""
-    text = text.replace("OWNER.github.io/NAME", name.replace("/", ".github.io/"))
-    text = text.replace('os.environ.get("TOKENWISE_REPOSITORY")', f'"https://github.com/{name}"')
-    return text.replace("OWNER/NAME", name)
+def badges(name, path):
+    """Return one line, with badges that open this file of a repository, or none without a name."""
+    colab = f"[![Open in Colab]({COLAB}/assets/colab-badge.svg)]({COLAB}/github/{name}/blob/main/"
+    binder = f"[![Open in Binder]({BINDER}/badge_logo.svg)]({BINDER}/v2/gh/{name}/main?labpath="
+    return [f"{colab}{path}) {binder}{path})"] if name else []
 
 
-def page(path, cells, renderer, name):
+def page(path, cells, renderer):
     """Return the page of a file. The renderer collects its links and its headings."""
     inside = path.relative_to(PROJECT)
-    if path.suffix == ".ipynb" and name:
-        cells[0].source += "\n\n" + named(BADGES.replace("PATH", inside.as_posix()), name)
-    for cell in cells if path.suffix == ".md" or not path.exists() else ():
-        cell.source = cell.source.replace("https://OWNER.github.io/NAME/", "")
-        cell.source = named(cell.source, name) if name else cell.source
     notebook = new_notebook(cells=cells, metadata={"language_info": {"name": "python"}})
     facts = {"headings": lambda: renderer.headings, "root": "../" * (len(inside.parts) - 1)}
     EXPORTER.register_filter("markdown2html", MarkdownWithMath(renderer=renderer).render)
@@ -94,8 +88,8 @@ class Renderer(IPythonRenderer):
         super().__init__(escape=False, path=str(path.parent))
         self.folder, self.found, self.headings = path.parent, set(), []
 
-    def link(self, text, url, title=None):  # no link to a repository without an address
-        return "" if "OWNER" in url else super().link(text, self.moved(url), title)
+    def link(self, text, url, title=None):
+        return super().link(text, self.moved(url), title)
 
     def image(self, text, url, title=None):  # no image from elsewhere: its text instead
         return text if "://" in url else super().image(text, self._src_to_base64(url), title)
