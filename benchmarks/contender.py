@@ -277,14 +277,15 @@ def seq2seq(name, folder, repeats):
 
 
 class Replay(Drafter):
-    """A drafter that knows the text. It replaces a fifth of its tokens by wrong ones, at random."""
+    """A drafter that knows the text. A draft is right with the probability `share`, at random."""
 
-    def __init__(self, n_vocab, text):
-        self.n_vocab, self.text, self.rng = n_vocab, text, np.random.default_rng(0)
+    def __init__(self, n_vocab, text, share):
+        self.n_vocab, self.text, self.share = n_vocab, text, share
+        self.rng = np.random.default_rng(0)
 
     def propose(self, ids, n):
         right = self.text[len(ids) : len(ids) + n]
-        drafts = [t if self.rng.random() < 0.8 else (t + 1) % self.n_vocab for t in right]
+        drafts = [t if self.rng.random() < self.share else (t + 1) % self.n_vocab for t in right]
         return drafts, one_hots(drafts, self.n_vocab)
 
 
@@ -294,12 +295,17 @@ def methods(name, folder, repeats, n_prompt=64, n=32):
     prompt = (np.arange(n_prompt) % model.n_vocab).tolist()
     model.stop_ids = ()
     text = prompt + list(generate(model, prompt, n))
+
+    def speculate(share):
+        drafter = Replay(model.n_vocab, text, share)
+        list(speculative(model, Sequence(model, prompt, n), drafter))
+
     ways = {
         "naive": lambda: list(generate(model, prompt, n, loop=naive)),
         "cached": lambda: list(generate(model, prompt, n)),
-        "speculative, 80 % right": lambda: list(
-            speculative(model, Sequence(model, prompt, n), Replay(model.n_vocab, text))
-        ),
+        "speculative, 60 % right": lambda: speculate(0.6),
+        "speculative, 80 % right": lambda: speculate(0.8),
+        "speculative, 95 % right": lambda: speculate(0.95),
         "batch of 8": lambda: list(continuous([Sequence(model, prompt, n) for _ in range(8)])),
     }
     times = [[seconds(way) / n for way in ways.values()] for _ in range(1 + min(3, repeats))]

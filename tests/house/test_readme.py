@@ -1,57 +1,84 @@
 """The README's commands and Python example run. Its breakpoints, links and map are right."""
 
+import os
 import re
 import shlex
 import subprocess
 import sys
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
+from benchmarks import benchmark
 from terminal import cli, options
 from tests.house.test_rooms import CENTRE
 
 HOUSE = Path(__file__).parents[2]
 README = (HOUSE / "README.md").read_text(encoding="utf-8")
 LINES = "".join(re.findall(r"```sh\n(.*?)```", README, re.S)).splitlines()
+LINES += re.findall(r"`(python generate.py [^`]+)`", README)  # in a sentence
 COMMANDS = [line for line in LINES if line.startswith("python generate.py")]
 
 
 def test_every_command_of_the_readme_is_run_here_or_by_ci():
-    others = [line for line in LINES if line and line not in COMMANDS]
-    assert others[0].startswith("git clone ")
     ci = (HOUSE / ".ci/run").read_text(encoding="utf-8").replace("--quiet ", "").replace('"', "")
-    for line in others[1:]:
-        assert line.partition(" --seed")[0].replace('"', "") in ci, line
+    installed = (HOUSE / "requirements.txt").read_text(encoding="utf-8")
+    for line in LINES:
+        words = shlex.split(line, comments=True)
+        if words[:2] == ["pip", "install"]:
+            assert all(package in installed for package in words[2:]), line
+        elif line and line not in COMMANDS and words[0] != "git":  # the repository's own address
+            assert " ".join(words[1:]) in ci, line
     assert len(COMMANDS) > 10
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_of_the_readme_runs(command, capsys, monkeypatch, tmp_path):
-    words = shlex.split(command)[2:]
+    words = shlex.split(command, comments=True)[2:]
     (tmp_path / "examples").symlink_to(HOUSE / "examples")
     monkeypatch.chdir(tmp_path)  # some commands write a file to the current folder
-    hub = "HuggingFaceTB/SmolLM2-135M"
-    big = {"gpt2", "t5-small", hub, f"{hub}-Instruct"}
-    if big & set(words):  # these models would have to be downloaded
+    if {"gpt2", "124M", "HuggingFaceTB/SmolLM2-135M-Instruct"} & {*words}:  # to be downloaded
         options.parse(words)
         return
     monkeypatch.setattr("builtins.input", lambda prompt="": "/quit")
     assert cli.main(words) == 0
-    assert len(capsys.readouterr().out) > 20
+    printed = capsys.readouterr().out
+    costs = re.findall(r"^\| (\w+) \| ([\d,]+) \| (\d+) \| ([\d.]+) \|", README, re.M)
+    assert len(printed) > 20 and len(costs) == 3
+    for row in costs if "--compare" in words else ():
+        assert re.search(r"^{} .* {} +{} +{} ".format(*row), printed, re.M), row
 
 
-def test_the_first_command_prints_what_the_readme_shows(capsys):
+def test_the_first_commands_print_what_the_readme_shows(capsys):
+    stories = re.findall(r"^(Once upon a time.*) \.\.\.$", README, re.M)
     assert cli.main(["Once upon a time", "--seed", "3"]) == 0
-    shown = re.search(r"```\n(Once upon a time.*) \.\.\.\n```", README)[1]
-    assert capsys.readouterr().out.startswith(shown)
+    page = [sys.executable, "-m", "pico.forward", "Once upon a time"]
+    one = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
+    done = subprocess.run(page, cwd=HOUSE, env=one, capture_output=True, text=True)
+    for story, printed in zip(stories, [capsys.readouterr().out, done.stdout], strict=True):
+        assert printed.startswith(story)
+
+
+def test_the_speeds_are_those_of_the_benchmark(capsys):
+    with mock.patch("sys.argv", ["benchmark", "--rounds", "0"]):
+        benchmark.main()
+    printed = capsys.readouterr().out
+    speed = README.partition("## Speed")[2].partition("## ")[0]
+    rows = re.findall(r"\| ([\d.]+ \w\S*) \| ([\d.]+) times .* \| ([\d.]*) ?\|$", speed, re.M)
+    assert len(rows) == 4
+    for ours, *others in rows:
+        ours = ours.replace("tokens", "tok")
+        pairs = zip(["transformers", "onnxruntime"], others)
+        compared = ", ".join(f"{name} {ratio}" for name, ratio in pairs if ratio)
+        assert f"{ours} ({compared})" in printed
 
 
 def test_the_breakpoints_stop_with_the_shapes_of_the_table():
-    rows = re.findall(r"^\| `b (\S+)` \| `(p .+?)` \| `(.+?)` \| `(.+?)` \|", README, re.M)
-    assert len(rows) == 5
-    for function, look, prompt, later in rows:
-        lines = [f"b {function}", "c", look] + ["c", look] * 7 + ["q"]
+    rows = re.findall(r"^\| `b (\S+)` \| `(p .+?)` \| `(.+?)` \|", README, re.M)
+    assert len(rows) == 3
+    for function, look, prompt in rows:
+        lines = [f"b {function}", "c", look, "q"]
         done = subprocess.run(
             [sys.executable, "-m", "pdb", "generate.py", "Once upon a", "--top-k", "40"],
             input="\n".join(lines) + "\n",
@@ -60,13 +87,13 @@ def test_the_breakpoints_stop_with_the_shapes_of_the_table():
             text=True,
         )
         assert f"(Pdb) {prompt}\n" in done.stdout, (function, done.stdout, done.stderr)
-        assert f"(Pdb) {later}\n" in done.stdout, (function, done.stdout)
 
 
-def test_the_map_has_every_room():
-    rows = re.findall(r"^\| \[(\S+)\]\(\1\) \|", README, re.M)
-    folders = {"decoding", "families", "loading", "terminal", "page"}
-    assert {*rows} == {f"{name}.py" for name in (*CENTRE, "utils")} | folders
+def test_every_file_at_the_top_and_every_idea_is_linked():
+    names = [path.name for path in HOUSE.glob("*.py")]
+    names += [f"pico/{path.name}" for path in HOUSE.glob("pico/[a-z]*.py")]
+    for name in [*names, "loading", "terminal", "page", "examples/README.md"]:
+        assert f"]({name})" in README, name
 
 
 def test_links_lead_somewhere():
