@@ -56,11 +56,3 @@ RUN = {
         },
     },
 }
-
-
-def test_the_tables_have_a_column_for_each_machine():
-    lines = "\n".join(benchmark.report({"one": RUN, "two": RUN})).splitlines()
-    assert lines[:2] == ["one: date 2026-01-02", "  least / greatest: median 0.75, lowest 0.25"]
-    step, memory = "50.0 tok/s (transformers 2.50)", "2.0 MB (transformers 1.50)"
-    assert "| 124M | one | two |" in lines and f"| decode at 64 | {step} | {step} |" in lines
-    assert f"| peak memory | {memory} | {memory} |" in lines

@@ -79,11 +79,6 @@ def test_explain_shows_each_step(console, letters, method):
         assert others.startswith(" ".join(f"{tokenizer.decode([t])!r} {p[t]:.0%}" for t in best))
 
 
-def test_no_step_is_wider_than_the_terminal(console):
-    out = console.text("Once upon a time", "--explain", "-n", 8, "--seed", 2, model="stories")
-    assert 76 < max(map(len, out.splitlines()[3:-1])) <= 80
-
-
 def test_explain_shows_the_same_steps_whichever_loop_made_them(console, draft):
     steps = {}
     for method in "naive", "cached", "speculative", "lookup":
