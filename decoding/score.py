@@ -55,7 +55,8 @@ def score(tokenizer: Any, model: Any, text: str, prefix: Ids | None = None) -> d
         prefix = tokenizer.encode("") or [id for id in [tokenizer.end_of_text] if id is not None]
     if len(prefix) == 0:
         prefix, ids = ids[:1], ids[1:]
-        n_bytes -= len(tokenizer.decode(prefix).encode())
+        spelled = tokenizer.decode(prefix).encode(), b"".join(map(tokenizer.token_bytes, prefix))
+        n_bytes -= min(map(len, spelled))  # U+FFFD is longer than a part of a character
     logprobs = log_probabilities(model, [*prefix, *ids])[max(0, len(prefix) - 1) :]
     nats = abs(float(logprobs.sum(dtype=np.float64)))  # abs, because -sum can be -0.0
     mean = nats / max(1, len(logprobs))

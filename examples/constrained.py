@@ -5,9 +5,8 @@ tell whether it can (partial=True). All other tokens are removed. A stop id may 
 match is complete. A token can end inside a character. It may follow if its last bytes are the
 beginning of an allowed character.
 
-This file implements the definition: each step asks about the whole text with each token, which is
-slow with a large vocabulary. A server compiles the pattern into a finite automaton, whose state is
-all that a step needs.
+Each step asks about the whole text with each token, which is slow with a large vocabulary. A server
+compiles the pattern into a finite automaton, whose state is all that a step needs.
 (Willard & Louf 2023, "Efficient Guided Generation for Large Language Models".)
 
     python generate.py "He was" \
@@ -23,7 +22,7 @@ import regex
 
 def matching(pattern, tokenizer, model, n_prompt):
     """Return a filter: the tokens after the prompt must spell a match of `pattern`, a str. The
-    filter raises ValueError if no token fits. The tokenizer must be byte-level."""
+    filter raises ValueError if no token fits."""
     match = functools.partial(regex.compile(pattern).fullmatch, partial=True)
     pieces = token_bytes(tokenizer)
 
@@ -35,15 +34,25 @@ def matching(pattern, tokenizer, model, n_prompt):
         return any(match(head + whole) for whole in completions(half, pattern))
 
     @functools.lru_cache(4096)  # several beams, drafts or rows may have the same text
-    def allowed(text):  # bytes -> ids
+    def allowed(text, last):  # bytes, and the id before the text if it is empty -> ids
         head, half = split(text)
         complete = not half and (found := match(head)) and not found.partial
-        fitting = [id for id, piece in pieces.items() if fits(text + piece)]
+        fitting = [id for id, piece in token_bytes(tokenizer, last).items() if fits(text + piece)]
         return fitting + [*model.stop_ids] * bool(complete)
 
     def constrain(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
-        text = b"".join(pieces[id] for id in ids[n_prompt:])
-        return only(allowed(text), logits, pattern, text)
+        new = [id for id in ids[n_prompt:] if id in pieces]
+        last = ids[-len(new) - 1]  # the text begins after this id
+        first = [token_bytes(tokenizer, last)[id] for id in new[:1]]
+        text = b"".join(first + [pieces[id] for id in new[1:]])
+        fitting = allowed(text, None if new else last)
+        if not np.isfinite(logits[fitting]).any():
+            after = f"{pattern!r} after {text.decode(errors='replace')!r}"
+            why = "earlier filters removed them, or the model has no stop id"
+            raise ValueError(f"no token is left that fits {after}: {why}")
+        constrained = np.full_like(logits, -np.inf)
+        constrained[fitting] = logits[fitting]
+        return constrained
 
     return constrain
 
@@ -53,21 +62,16 @@ def one_of(choices, tokenizer, model, n_prompt):
     return matching("|".join(map(regex.escape, choices)), tokenizer, model, n_prompt)
 
 
-def only(allowed, logits, pattern, text):  # allowed ids, [n_vocab] -> [n_vocab], the rest -inf
-    if not np.isfinite(logits[allowed]).any():
-        after = f"no token is left that fits {pattern!r} after {text.decode(errors='replace')!r}"
-        raise ValueError(f"{after}: earlier filters removed them, or the model has no stop id")
-    constrained = np.full_like(logits, -np.inf)
-    constrained[allowed] = logits[allowed]
-    return constrained
-
-
 @functools.lru_cache(8)
-def token_bytes(tokenizer):  # -> {id: bytes} of all tokens except special tokens
-    if not hasattr(tokenizer, "token_bytes"):
-        raise ValueError("constraints need a byte-level tokenizer, such as GPT-2's")
-    special = {*tokenizer.special.values()}
-    return {id: tokenizer.token_bytes(id) for id in range(tokenizer.n_vocab) if id not in special}
+def token_bytes(tokenizer, last=None):
+    """Return {id: bytes} of all tokens except special tokens. last: the id before a new text, at
+    whose beginning a token may lose its space."""
+    ids = {*range(tokenizer.n_vocab)} - {*tokenizer.special.values()}
+    pieces = {id: tokenizer.token_bytes(id) for id in ids}
+    for id in ids if last is not None else ():
+        text = tokenizer.decode([last, id])[len(tokenizer.decode([last])) :]
+        pieces[id] = pieces[id] if "\ufffd" in text else text.encode()
+    return pieces
 
 
 def split(text):  # bytes -> complete characters, bytes of an incomplete last one

@@ -1,6 +1,7 @@
 """Reads a tokenizer: GPT-2's files with encoder.py, others with the library `tokenizers`."""
 
 import contextlib
+import json
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -10,6 +11,7 @@ import encoder
 from loading.config import read_json
 from loading.errors import UserError, again, explained
 
+DECODERS = "Sequence", "ByteLevel", "Metaspace", "Replace", "ByteFallback", "Fuse", "Strip"
 BYTE_PIECE = re.compile("<0x([0-9A-F]{2})>")  # a token for one byte of a rare character
 WRITE = "transformers writes it: AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)"
 PREFIXED = "gpt2", "bart", "GPT2Tokenizer", "BartTokenizer", "RobertaTokenizer"
@@ -87,6 +89,16 @@ def is_gpt2(file: dict) -> bool:
     )
 
 
+def read_decoder(decoder: Any) -> set[str]:
+    """Return the kinds of a decoder's steps, such as {"ByteLevel"}. UserError for other kinds."""
+    steps = [json.loads(decoder.__getstate__())] if decoder else []  # as in tokenizer.json
+    for step in steps:
+        if step["type"] not in DECODERS or (step.get("start", 1), step.get("stop", 0)) != (1, 0):
+            raise UserError(f"decoder {step!s:.80} in tokenizer.json is unknown; use another model")
+        steps += step.get("decoders", [])  # a Sequence has steps of its own
+    return {step["type"] for step in steps} - {"Sequence", "Fuse"}
+
+
 def read_gpt2_tokenizer(folder: Path) -> encoder.Tokenizer:
     """Return a tokenizer from vocab.json, merges.txt and the tokens that other files add."""
     lines = (folder / "merges.txt").read_text(encoding="utf-8").rstrip("\n").split("\n")
@@ -127,7 +139,7 @@ class LibraryTokenizer:
         self.special = {token.content: id for id, token in self._added.items() if token.special}
         self.end_of_text = self.special.get("<|endoftext|>")
         self.silent = {*start, *(id for text, id in self.special.items() if MARKS.fullmatch(text))}
-        self._decoder = str(library.decoder)
+        self._decoder = read_decoder(library.decoder)
 
     def encode(self, text: str, special: bool = False) -> list[int]:
         """Return a text's ids, from `start` to `end`. Special tokens in it count as plain text
@@ -144,28 +156,31 @@ class LibraryTokenizer:
         """Return the ids' text. If `start` comes first, it is a whole text, which loses the space
         that `encode` added. Otherwise it is a continuation. Raises ValueError for an unknown id."""
         ids = list(ids)
-        if self._decoder.startswith("ByteLevel"):
+        if self._decoder == {"ByteLevel"}:
             return b"".join(map(self.token_bytes, ids)).decode("utf-8", "replace")
         texts = [id for id in ids if self._token(id) and id not in self.silent]
-        if self.end or not self.start or ids[:1] == self.start[:1]:
-            return self.library.decode(texts, skip_special_tokens=False)
-        whole = self.library.decode([*self.start[:1], *texts], skip_special_tokens=False)
-        return whole.removeprefix(self.tokens[self.start[0]])
+        is_whole = self.end or ids[:1] == self.start[:1]
+        return self._after([] if is_whole else self.start[:1], texts)
 
     def stream(self) -> "Stream":
         """Return a new Stream, which decodes ids one by one."""
         return Stream(self)
 
     def token_bytes(self, id: int) -> bytes:
-        """Return a token's bytes, which may be a part of a character. A mark has no bytes."""
+        """Return a token's bytes inside a text, perhaps a part of a character. A mark has none."""
         token = self._token(id)
         if id in self.silent:
             return b""
-        if self._decoder.startswith("ByteLevel"):
+        if "ByteLevel" in self._decoder:
             found = [encoder.CHAR_TO_BYTE.get(char, -1) for char in token]
             return token.encode() if id in self._added or -1 in found else bytes(found)
-        byte = "ByteFallback" in self._decoder and BYTE_PIECE.fullmatch(token)  # U+2581 is a space
-        return bytes.fromhex(byte[1]) if byte else token.replace("\u2581", " ").encode()
+        text = self._after([id], [id])
+        byte = "\ufffd" in text and BYTE_PIECE.fullmatch(token)
+        return bytes.fromhex(byte[1]) if byte else text.encode()
+
+    def _after(self, ids, more):  # return the text that `more` adds to the text of `ids`
+        n_known = len(self.library.decode(ids, skip_special_tokens=False))
+        return self.library.decode([*ids, *more], skip_special_tokens=False)[n_known:]
 
     def _token(self, id):
         if not 0 <= id < self.n_vocab:
@@ -184,8 +199,8 @@ class Stream:
     def feed(self, id: int) -> str:
         """Return the text that this id makes certain, which is "" in the middle of a character."""
         self._ids.append(id)
-        whole, is_byte = self.finish(), BYTE_PIECE.fullmatch(self._tokenizer.tokens[id])
-        if is_byte or id in self._tokenizer.silent or whole.endswith("\ufffd"):
+        is_byte = BYTE_PIECE.fullmatch(self._tokenizer._token(id))
+        if is_byte or id in self._tokenizer.silent or (whole := self.finish()).endswith("\ufffd"):
             return ""
         self._ids, self._shown = [id], self._tokenizer.decode([id])
         return whole

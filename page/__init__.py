@@ -78,7 +78,9 @@ def record(tokenizer, sequence: Sequence, run, source=(), steps=(), settings=SLI
     given = {k: without_folder(x) for k, x in settings.items() if k in SHOWN and x is not None}
     data: dict = {"settings": SHOWN | given, "ids": ids, "n_prompt": sequence.n_prompt}
     data |= {"source": source, "source_pieces": [*map(tokenizer.stream().feed, source)]}
-    data |= {"pieces": [*map(tokenizer.stream().feed, ids)], "stop_ids": sequence.stop_ids}
+    stream = tokenizer.stream()
+    *pieces, last = map(stream.feed, ids)
+    data |= {"pieces": [*pieces, last + stream.finish()], "stop_ids": sequence.stop_ids}
     data["beams"] = [[(c.parent, c.ids[-1], c.log_probability, c.status) for c in s] for s in steps]
     data |= {"filters": filter_names(sequence.sampler), "passes": read_passes(run, sequence)}
     data["draws"] = read_draws(run, sequence, "beams" if steps else "unknown")

@@ -34,11 +34,11 @@ def search(session: Any, row: Row) -> Iterator[int]:
     if sequence.running:
         how = {name: settings[name] for name in ("length_penalty", "early_stopping")}
         how |= dict(width=settings["beams"], filters=sequence.sampler.filters, trace=row.steps)
-        how["ends"] = lambda ids: any(stop in session.tokenizer.decode(ids) for stop in row.stops)
+        last, decode = sequence.ids[-1:], session.tokenizer.decode
+        n = len(decode(last))  # a token's space may depend on the token before it
+        how["ends"] = lambda ids: any(s in decode([*last, *ids])[n:] for s in row.stops)
         [best] = beam_search(sequence.model, sequence.ids, sequence.n_left, **how)
-        for token in best.ids:
-            if sequence.running:
-                yield sequence.append(token)
+        yield from map(sequence.append, best.ids)
 
 
 def draft_model(session: Any, row: Row) -> Any:

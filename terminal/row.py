@@ -28,12 +28,13 @@ class Row:
 
     def begin(self, sequence: Any, stream: Any, stops: list[str]) -> None:
         """Begin a sequence, or continue the earlier one after its last id."""
-        earlier = sequence.ids[len(self.prompt_ids) :] if self.sequence else []
+        n_prompt = len(self.prompt_ids) if self.sequence else sequence.n_prompt
         self.sequence, self.stream, self.stops = sequence, stream, stops
-        self.decoded = "".join(map(stream.feed, earlier))
-        self.times, self.ended = [], False
+        before = "".join(map(stream.feed, sequence.ids[:n_prompt]))
+        self.n_known = len(before + stream.finish())  # how many characters the prompt has
+        self.decoded = before + "".join(map(stream.feed, sequence.ids[n_prompt:]))
+        self.times, self.ended, self.steps = [], False, list[Any]()
         self.drafter: Any = None
-        self.steps: list = []
         if self.n_printed:  # complete the character at the end
             self.n_printed = len(self.text.rstrip("\ufffd"))
 
@@ -49,7 +50,7 @@ class Row:
                 self.decoded += self.stream.feed(token)
         if not (more or self.ended):
             self.decoded += self.stream.finish()
-        text, stops = self.decoded, self.stops
+        text, stops = self.decoded[self.n_known :], self.stops
         if found := [text.index(stop) for stop in stops if stop in text]:
             self.sequence.finish("stop")
         # If more text may follow, hold back an ending that could become a stop text.
