@@ -9,16 +9,23 @@ import json
 import os
 import unicodedata
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
 import encoder
 from decoding.score import log_probabilities, score
+from examples.constrained import matching
+from generate import Sequence
 from loading.errors import UserError
 from loading.tokenizer import MARKS, read_tokenizer
+from terminal.loops import search
+from terminal.row import Row
+from tests.fixtures.make_tokenizers import STRIP, metaspace, sequence
 from tests.support.checkpoints import FIXTURES, FOLDERS, ROOT, write_tokenizer
 from tests.support.tiny import FunctionModel
 
@@ -52,7 +59,7 @@ def streamed(tokenizer, ids):
 
 @pytest.mark.parametrize("name", [*FOUND, *PUBLISHED])
 def test_ids_and_texts_equal_the_library_s(read, name):
-    """The library decodes MARKS and BOS, too, so their text is removed first."""
+    """The library decodes MARKS and BOS, too, so they are removed first."""
     if name in FOUND:
         tokenizer, texts, ids = read(name), FOUND[name]["texts"], FOUND[name]["ids"]
     elif files := os.environ.get("TOKENWISE_MODERN_FILES"):
@@ -67,18 +74,14 @@ def test_ids_and_texts_equal_the_library_s(read, name):
     for vector in texts:
         assert tokenizer.encode(vector["text"], special=True) == vector["ids_with_special"]
         assert tokenizer.plain_ids(vector["text"], special=True) == vector["ids"]
-    marks = {text: id for text, id in tokenizer.special.items() if MARKS.fullmatch(text)}
-    silent = marks | {tokenizer.tokens[id]: id for id in tokenizer.start}
-    decoder = str(tokenizer.library.decoder)
-    strips = "Strip" in decoder or "Metaspace" in decoder
+    silent = {id for text, id in tokenizer.special.items() if MARKS.fullmatch(text)}
+    silent |= {*tokenizer.start}
     for vector in texts + ids:
-        ids, expected = vector["ids"], vector["decoded"]
-        for text in silent:
-            expected = expected.replace(text, "")
-        if strips and ids[:1] and ids[0] in silent.values():
-            expected = expected.removeprefix(" ")
-        ids = [*tokenizer.start, *ids]
-        assert tokenizer.decode(ids) == streamed(tokenizer, ids) == expected
+        whole, expected = [*tokenizer.start, *vector["ids"]], vector["decoded"]
+        if silent & {*vector["ids"]}:
+            shown = [id for id in vector["ids"] if id not in silent]
+            expected = tokenizer.library.decode(shown, skip_special_tokens=False)
+        assert tokenizer.decode(whole) == streamed(tokenizer, whole) == expected
 
 
 def test_en_de_has_the_ids_that_it_was_trained_on():
@@ -169,15 +172,50 @@ def test_a_stream_decodes_few_ids_again(read, monkeypatch):
     assert max(lengths) <= 3
 
 
-@pytest.mark.parametrize("name", ["gpt2", "llama3", "llama2", "gemma", "qwen", *MODELS])
-def test_the_bytes_of_the_tokens_are_the_bytes_of_the_text(read, name):
-    tokenizer, text = MODELS.get(name) or read(name), "the cat: 'é' ☃"
-    text = text if name not in ("t5", "mbart") else "the cat sat on the mat."
-    whole = b"".join(map(tokenizer.token_bytes, tokenizer.encode(text)))
-    assert whole.decode().strip() == text
-    for token, id in tokenizer.special.items():
-        silent = id in tokenizer.start or MARKS.fullmatch(token)
-        assert tokenizer.token_bytes(id) == (b"" if silent else token.encode())
+BY_BYTE, STRIPS = (FOUND[name]["tokenizer"]["decoder"] for name in (BYTES, PIECES))
+FIRST, NEVER = (metaspace(scheme) for scheme in ("first", "never"))
+FORMS = [(BYTES, BY_BYTE), (BYTES, sequence("decoders", BY_BYTE)), (BYTES, None), (PIECES, STRIPS)]
+FORMS += [(PIECES, FIRST), ("joined", NEVER), ("joined", None)]
+
+
+@pytest.mark.parametrize("has_start", [True, False])
+@pytest.mark.parametrize("name, decoder", FORMS)
+def test_a_token_has_the_library_s_text_everywhere(tmp_path, name, decoder, has_start):
+    file = FOUND[name]["tokenizer"] | {"decoder": decoder}
+    file |= {} if has_start else {"post_processor": None}
+    file = json.loads(json.dumps(file).replace("\\u2581", "_"))  # any character may be the space
+    tokenizer = read_tokenizer(write(tmp_path, file), "llama")
+    start, ids, n_vocab = tokenizer.start, tokenizer.plain_ids("the ☃ cat"), tokenizer.n_vocab
+    text, one_hot = tokenizer.library.decode(ids), np.eye(n_vocab)
+    assert tokenizer.decode(start + ids) == streamed(tokenizer, start + ids) == text
+    assert not any(map(tokenizer.token_bytes, start))
+    model = FunctionModel(lambda before: one_hot[(start + ids)[len(before)]], n_vocab, n_ctx=40)
+    settings = {"beams": 1, "length_penalty": 1, "early_stopping": False}
+    session = SimpleNamespace(tokenizer=tokenizer, settings=settings)
+    known = [tokenizer.library.decode(ids[:n]) for n in range(len(ids))]
+    for n in (n for n in range(not has_start, len(ids)) if not known[n].endswith("\ufffd")):
+        prompt, new, rest = start + ids[:n], ids[n:], text[len(known[n]) :]
+        for stop, shown in ([], rest), ([rest[0]], ""):
+            row = Row("", prompt, "", 0, 0)
+            row.begin(Sequence(model, prompt, len(new)), tokenizer.stream(), stop)
+            written = [*search(session, row)]
+            row.feed()
+            assert row.text == shown and written == new[: len(written)]
+            assert shown or rest[0] not in known[n + len(written) - 1][len(known[n]) :]
+        match = matching(regex.escape(rest), tokenizer, model, len(prompt))
+        assert all(match(np.zeros(n_vocab), prompt + new[:i])[id] == 0 for i, id in enumerate(new))
+        assert n == 0 or b"".join(map(tokenizer.token_bytes, new)).decode() == rest
+
+
+WORDS, STOPS = {"type": "WordPiece", "prefix": "##", "cleanup": True}, STRIP | {"stop": 1}
+
+
+@pytest.mark.parametrize("step", [WORDS, STOPS, {"type": "BPEDecoder", "suffix": "</w>"}])
+def test_other_decoders_are_refused_by_name(tmp_path, step):
+    for decoder in (step, sequence("decoders", step)):
+        file = FOUND[PIECES]["tokenizer"] | {"decoder": decoder}
+        with pytest.raises(UserError, match=f"decoder .*{step['type']}.*; use another model"):
+            read_tokenizer(write(tmp_path, file), "llama")
 
 
 @pytest.mark.parametrize("id", [-1, 10**6])

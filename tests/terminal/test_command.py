@@ -192,14 +192,6 @@ def test_after_an_error_all_that_there_is_of_a_batch_is_printed(console, tmp_pat
     assert status == 1 and "Traceback" in err
 
 
-def test_a_stop_text_ends_every_beam(console):
-    words = "the cat", "--method", "beam", "--beams", 2, "-n", 20
-    stop = console.json(*words)[0]["text"][3]
-    out = console.text(*words, "--explain", "--stop", stop)
-    steps = re.findall(r" (kept|finished) +'(.*)'", out)
-    assert {status == "finished" for status, text in steps if stop in text} == {True}
-
-
 def test_a_draft_model_must_share_the_vocabulary(console, tmp_path):
     other = write_letters(tmp_path / "other", n_vocab=258, generation_config={"eos_token_id": 0})
     words = "a", "--method", "speculative"
