@@ -79,6 +79,14 @@ def test_a_text_without_a_probability_has_no_score(worst):
         score(encodes_to([1]), model, "x", [0])
 
 
+def test_without_a_prefix_the_first_token_is_left_out_with_its_bytes():
+    parts = {"encode": lambda text: [], "end_of_text": None, "plain_ids": lambda text: [1, 2, 3]}
+    parts |= {"decode": lambda ids: "\ufffd", "token_bytes": lambda id: b"\xe2"}
+    result = score(SimpleNamespace(**parts), MODEL, "€ a")  # 5 bytes
+    assert result["ids"] == [2, 3]
+    assert result["bits_per_byte"] == pytest.approx(-result["total"] / math.log(2) / 4)
+
+
 def test_a_text_is_scored_after_end_of_text_or_after_a_prefix():
     tokenizer, model = utils.load("stories")
     ids = tokenizer.encode("The cat sat.")

@@ -16,6 +16,7 @@ from generate import Sequence, begin
 from gpt2 import softmax
 from loading.config import read_json
 from loading.llama import read_llama
+from loading.tokenizer import read_tokenizer
 from page.candidates import candidates, filter_names
 from page.recorder import recording
 from page.run import Die
@@ -55,6 +56,15 @@ def test_the_pieces_are_the_text(data):
     tokenizer, _ = utils.load("en-de" if data["source"] else "stories")
     assert "".join(data["pieces"]) == tokenizer.decode(data["ids"])
     assert {*data["ids"], *data["source"]} <= data["labels"].keys()
+
+
+def test_a_last_character_of_single_bytes_is_shown(tmp_path):
+    file = json.loads((FIXTURES / "tokenizers" / "llama2.json").read_text("utf-8"))["tokenizer"]
+    (tmp_path / "tokenizer.json").write_text(json.dumps(file))
+    tokenizer = read_tokenizer(tmp_path, "llama")
+    found = recorded(tokenizer, tiny_gpt2(tokenizer.n_vocab), "the", 8)
+    assert tokenizer.tokens[found["ids"][-1]].startswith("<0x")
+    assert "".join(found["pieces"]) == tokenizer.decode(found["ids"])
 
 
 # --- the candidates, before and after the filters -------------------------------------------------
