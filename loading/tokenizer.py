@@ -41,8 +41,10 @@ def read_library(path: Path, settings: dict, model_type: str) -> "LibraryTokeniz
 
     with explained(f"{path} is damaged", again(path), (BaseException,)):
         library = tokenizers.Tokenizer.from_file(str(path))
-    library.no_truncation()
-    library.no_padding()
+        library.no_truncation()
+        library.no_padding()
+        any_text = tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0}, "a")).encode("a")
+        whole = library.post_process(any_text)  # marks such as BOS, the text, and </s>
     if "add_prefix_space" in settings and hasattr(library.pre_tokenizer, "add_prefix_space"):
         if (settings.get("tokenizer_class") or model_type) in PREFIXED:  # as in transformers 5
             library.pre_tokenizer.add_prefix_space = settings["add_prefix_space"]
@@ -51,8 +53,6 @@ def read_library(path: Path, settings: dict, model_type: str) -> "LibraryTokeniz
         library.add_tokens([tokenizers.AddedToken(**listed[id])])
         if library.token_to_id(text := listed[id]["content"]) != int(id):
             raise ValueError(f"the added token {text!r:.50} cannot have the id {id}")
-    any_text = tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0}, "a")).encode("a")
-    whole = library.post_process(any_text)  # marks such as BOS, the text, and marks such as </s>
     place, reads = whole.special_tokens_mask.index(0), model_type in ("t5", "bart", "mbart")
     return LibraryTokenizer(library, whole.ids[:place], whole.ids[place + 1 :] * reads)
 

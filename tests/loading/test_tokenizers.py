@@ -59,13 +59,11 @@ def streamed(tokenizer, ids):
 
 @pytest.mark.parametrize("name", [*FOUND, *PUBLISHED])
 def test_ids_and_texts_equal_the_library_s(read, name):
-    """The library decodes MARKS and BOS, too, so they are removed first."""
     if name in FOUND:
         tokenizer, texts, ids = read(name), FOUND[name]["texts"], FOUND[name]["ids"]
     elif files := os.environ.get("TOKENWISE_MODERN_FILES"):
         tokenizer = read_tokenizer(Path(files, name), "llama")
-        paths = Path(files, name).glob("*.json")
-        found = {path.stem: json.loads(path.read_text()) for path in paths}
+        found = {p.stem: json.loads(p.read_text()) for p in Path(files, name).glob("*.json")}
         texts, ids = found["vectors"], found.get("decode", [])
     else:
         pytest.skip("NOT RUN: published tokenizers, see the beginning of test_tokenizers.py")
@@ -75,7 +73,7 @@ def test_ids_and_texts_equal_the_library_s(read, name):
     silent = {*tokenizer.start, *(id for t, id in tokenizer.special.items() if MARKS.fullmatch(t))}
     for vector in texts + ids:
         whole, expected = [*tokenizer.start, *vector["ids"]], vector["decoded"]
-        if silent & {*vector["ids"]}:
+        if silent & {*vector["ids"]}:  # the library decodes them, too
             shown = [id for id in vector["ids"] if id not in silent]
             expected = tokenizer.library.decode(shown, skip_special_tokens=False)
         assert tokenizer.decode(whole) == streamed(tokenizer, whole) == expected
@@ -150,17 +148,15 @@ def test_a_stream_decodes_few_ids_again(read, monkeypatch):
 
 
 BY_BYTE, STRIPS = (FOUND[name]["tokenizer"]["decoder"] for name in (BYTES, PIECES))
-FIRST, NEVER = (metaspace(scheme) for scheme in ("first", "never"))
 FORMS = [(BYTES, BY_BYTE), (BYTES, sequence("decoders", BY_BYTE)), (BYTES, None), (PIECES, STRIPS)]
-FORMS += [(PIECES, FIRST), (PIECES, NEVER), (PIECES, None)]
+FORMS += [(PIECES, decoder) for decoder in (metaspace("first"), metaspace("never"), None)]
 
 
-@pytest.mark.parametrize("has_start", [True, False])
+@pytest.mark.parametrize("no_start", [{}, {"post_processor": None}])
 @pytest.mark.parametrize("name, decoder", FORMS)
-def test_a_token_has_the_library_s_text_everywhere(tmp_path, name, decoder, has_start):
+def test_a_token_has_the_library_s_text_everywhere(tmp_path, name, decoder, no_start):
     """At the beginning of a text and after its first n ids, which are the prompt."""
-    file = FOUND[name]["tokenizer"] | {"decoder": decoder}
-    file |= {} if has_start else {"post_processor": None}
+    file = FOUND[name]["tokenizer"] | {"decoder": decoder} | no_start
     file = json.loads(json.dumps(file).replace("\\u2581", "_"))  # any character may be the space
     tokenizer = read_tokenizer(write(tmp_path, file), "llama")
     start, ids, n_vocab = tokenizer.start, tokenizer.plain_ids("the ☃ cat"), tokenizer.n_vocab
@@ -173,7 +169,7 @@ def test_a_token_has_the_library_s_text_everywhere(tmp_path, name, decoder, has_
     found = score(tokenizer, model, "the ☃ cat")
     assert found["logprobs"] == log_probabilities(model, start + ids).tolist()
     known = [tokenizer.library.decode(ids[:n]) for n in range(len(ids))]
-    for n in (n for n in range(not has_start, len(ids)) if not known[n].endswith("\ufffd")):
+    for n in (n for n in range(bool(no_start), len(ids)) if not known[n].endswith("\ufffd")):
         prompt, new, rest = start + ids[:n], ids[n:], text[len(known[n]) :]
         for stop, shown in ([], rest), ([rest[0]], ""):
             row = Row("", prompt, "", 0, 0)
@@ -278,7 +274,10 @@ def test_a_text_that_the_library_cannot_encode_is_one_line(tmp_path):
         tokenizer.encode("the")
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", "[" * 10**5, '{"model": {"type": "Nonsense"}}'])
+LOST = json.dumps(FOUND[PIECES]["tokenizer"]).replace('tokens": {"<s>"', 'tokens": {"<t>"')
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[" * 10**5, '{"model": {"type": "Nonsense"}}', LOST])
 def test_files_that_are_not_a_tokenizer_are_refused(tmp_path, text):
     (tmp_path / "tokenizer.json").write_text(text)
     with pytest.raises(UserError, match="tokenizer.json is damaged: .*; fetch or save"):
