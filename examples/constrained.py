@@ -37,13 +37,14 @@ def matching(pattern, tokenizer, model, n_prompt):
     def allowed(text, last):  # bytes, and the id before the text if it is empty -> ids
         head, half = split(text)
         complete = not half and (found := match(head)) and not found.partial
-        fitting = [id for id, piece in token_bytes(tokenizer, last).items() if fits(text + piece)]
+        firsts = {} if last is None else {id: first_bytes(tokenizer, last, id) for id in pieces}
+        fitting = [id for id, piece in (firsts or pieces).items() if fits(text + piece)]
         return fitting + [*model.stop_ids] * bool(complete)
 
     def constrain(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
         new = [id for id in ids[n_prompt:] if id in pieces]
         last = ids[-len(new) - 1]  # the text begins after this id
-        first = [token_bytes(tokenizer, last)[id] for id in new[:1]]
+        first = [first_bytes(tokenizer, last, id) for id in new[:1]]
         text = b"".join(first + [pieces[id] for id in new[1:]])
         fitting = allowed(text, None if new else last)
         if not np.isfinite(logits[fitting]).any():
@@ -63,15 +64,15 @@ def one_of(choices, tokenizer, model, n_prompt):
 
 
 @functools.lru_cache(8)
-def token_bytes(tokenizer, last=None):
-    """Return {id: bytes} of all tokens except special tokens. last: the id before a new text, at
-    whose beginning a token may lose its space."""
-    ids = {*range(tokenizer.n_vocab)} - {*tokenizer.special.values()}
-    pieces = {id: tokenizer.token_bytes(id) for id in ids}
-    for id in ids if last is not None else ():
-        text = tokenizer.decode([last, id])[len(tokenizer.decode([last])) :]
-        pieces[id] = pieces[id] if "\ufffd" in text else text.encode()
-    return pieces
+def token_bytes(tokenizer):  # -> {id: bytes} of all tokens except special tokens
+    special = {*tokenizer.special.values()}
+    return {id: tokenizer.token_bytes(id) for id in range(tokenizer.n_vocab) if id not in special}
+
+
+def first_bytes(tokenizer, last, id):
+    """Return a token's bytes after the id `last`: a token that begins a text may lose its space."""
+    text = tokenizer.decode([last, id])[len(tokenizer.decode([last])) :]
+    return tokenizer.token_bytes(id) if "\ufffd" in text else text.encode()
 
 
 def split(text):  # bytes -> complete characters, bytes of an incomplete last one

@@ -153,8 +153,8 @@ class LibraryTokenizer:
             return self.library.encode(encoder.as_unicode(text), add_special_tokens=False).ids
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the ids' text. If `start` comes first, it is a whole text, which loses the space
-        that `encode` added. Otherwise it is a continuation. Raises ValueError for an unknown id."""
+        """Return the ids' text. It is a whole text, which loses the space that `encode` added, or
+        a continuation if there is a `start` but not first. Raises ValueError for an unknown id."""
         ids = list(ids)
         if self._decoder == {"ByteLevel"}:
             return b"".join(map(self.token_bytes, ids)).decode("utf-8", "replace")
