@@ -20,7 +20,7 @@ import numpy as np
 
 from generate import advance, check_prompt
 from gpt2 import log_softmax
-from samplers import Filter, Ids, Sampler
+from samplers import Filter, Ids, Sampler, check
 
 
 class Hypothesis(NamedTuple):
@@ -66,6 +66,7 @@ def beam_search(
         raise ValueError(f"n={n} is below 1, or n_return={n_return} is not from 1 to width={width}")
     if type(early_stopping) is not bool and early_stopping != "never":
         raise ValueError(f"early_stopping is {early_stopping!r}, not True, False or 'never'")
+    check(abs(length_penalty) <= 50, f"length_penalty is {length_penalty}, not from -50 to 50")
     n = min(n, model.n_ctx - len(prompt))
     beams, finished = [Candidate(0, (), 0.0, "kept")], []
     cache = model.new_cache(1)
