@@ -4,11 +4,12 @@ import contextlib
 import sys
 from typing import Any
 
-from loading.errors import UserError
+from loading.errors import UserError, utf8
 from terminal import options, views
 from terminal.session import Session
 from terminal.shell import interact
 from terminal.show import Json, Text
+from terminal.streams import about
 
 
 def run(words: list[str], session: Any = None, rows: Any = ()) -> None:
@@ -32,19 +33,21 @@ def run(words: list[str], session: Any = None, rows: Any = ()) -> None:
     with page, output.closing():
         session.run_batch(rows)
         for row in rows:
-            for _ in session.loop(row):
-                row.feed()  # decode
-                output.show(row)  # print
-                if row.ended:
-                    break
-            output.finish(row)
+            with about(row.number, prompts):
+                for _ in session.loop(row):
+                    row.feed()  # decode
+                    output.show(row)  # print
+                    if row.ended:
+                        break
+                output.finish(row)
 
 
 def read_prompts(given: dict) -> list[str]:
     """Return the prompts. - is standard input, and so is no prompt: echo TEXT | python ..."""
     prompts = given["prompts"] or ["-"] * (not sys.stdin.isatty())
     if "-" in prompts:
-        text = sys.stdin.buffer.read().decode("utf-8-sig").replace("\r\n", "\n")
+        with utf8("standard input"):
+            text = sys.stdin.buffer.read().decode("utf-8-sig").replace("\r\n", "\n")
         prompts = [text.removesuffix("\n") if prompt == "-" else prompt for prompt in prompts]
     if not (given["prompts"] or any(prompts)):
         raise UserError('a PROMPT is missing, such as "Once upon a time"')

@@ -13,19 +13,25 @@ from terminal.loops import DRAFTERS, LOOPS
 SAMPLING = ("temperature", "top_k", "top_p", "min_p")
 VIEWS = ("score", "explain", "compare", "html", "code", "interactive")
 
-# Option -> its name in a checkpoint's generation_config.json.
-SAME = (*SAMPLING, "repetition_penalty", "length_penalty", "draft", "seed")
+# Option -> its name in a checkpoint's generation_config.json. No option is named early_stopping.
+SAME = (*SAMPLING, "repetition_penalty", "length_penalty", "draft", "seed", "early_stopping")
 CONFIG = {name: name for name in SAME} | dict(tokens="max_new_tokens", beams="num_beams")
 CONFIG |= dict(min_length="min_new_tokens", no_repeat_ngram="no_repeat_ngram_size")
-CONFIG |= dict(early_stopping="early_stopping")  # no option has this name
 TOTALS = dict(tokens="max_length", min_length="min_length")  # these count the prompt, too
 
-# Settings of a checkpoint that are not supported. None, 0, 1 and [] change no text.
-OFF = """suppress_tokens begin_suppress_tokens bad_words_ids force_words_ids constraints
-    sequence_bias stop_strings max_time exponential_decay_length_penalty top_h typical_p
-    encoder_no_repeat_ngram_size encoder_repetition_penalty epsilon_cutoff eta_cutoff guidance_scale
-    penalty_alpha dola_layers watermarking_config num_beam_groups diversity_penalty token_healing
-    num_return_sequences renormalize_logits remove_invalid_values""".split()
+# Option -> the least and the greatest value, for the user and for a checkpoint.
+WHOLE = dict.fromkeys("tokens min_length seed top_k no_repeat_ngram".split(), (0.0, math.inf))
+WHOLE |= dict(beams=(1, 1000), gamma=(1, math.inf))
+RANGES = WHOLE | dict(temperature=(0, math.inf), top_p=(0, 1), min_p=(0, 1))
+RANGES |= dict(repetition_penalty=(1e-9, 1e9), length_penalty=(-50, 50))
+
+# Settings of a checkpoint that are not supported. None, 0 or 1, and empty values change no text.
+OFF_IF_0 = """suppress_tokens begin_suppress_tokens bad_words_ids force_words_ids constraints
+    sequence_bias stop_strings max_time exponential_decay_length_penalty penalty_alpha dola_layers
+    encoder_no_repeat_ngram_size epsilon_cutoff eta_cutoff watermarking_config diversity_penalty
+    token_healing renormalize_logits remove_invalid_values""".split()
+OFF_IF_1 = """encoder_repetition_penalty guidance_scale num_beam_groups num_return_sequences top_h
+    typical_p""".split()
 
 # Option -> the only methods to which it applies.
 ONLY_FOR: dict[str, Any] = dict.fromkeys(SAMPLING, LOOPS.keys() - {"beam"})
@@ -36,7 +42,13 @@ ONLY_FOR |= dict(code=["naive", "cached", "speculative"])
 
 class Parser(argparse.ArgumentParser):
     def error(self, message):
-        raise UserError(f"{message}; --help lists the options")
+        raise UserError(f"{message}; --help lists the options; words after -- are prompts")
+
+    def _get_values(self, action, words):  # before Python 3.13, argparse drops a value that is --
+        if words != ["--"]:
+            return super()._get_values(action, words)
+        self._check_value(action, value := self._get_value(action, "--"))
+        return value
 
 
 FLAG, TEXT, FILE = dict(action="store_true"), dict(metavar="TEXT"), dict(metavar="FILE")
@@ -104,8 +116,22 @@ def parse(words: list[str]) -> dict[str, Any]:
     end = words.index("--") if "--" in words else len(words)
     given = vars(p.parse_intermixed_args(words[:end]))
     given["prompts"] += words[end + 1 :]  # words after -- are prompts
+    for name in RANGES.keys() & given.keys():
+        checked(name, given[name])
     check(given, given.get("method", ""))
     return given
+
+
+def checked(name: str, value: Any, key: str = "") -> Any:
+    """Return an option's value. key: its name in generation_config.json, if a checkpoint gives the
+    value. Raises UserError if the value is not in RANGES."""
+    (least, most), is_whole = RANGES[name], name in WHOLE
+    is_number = type(value) in (int, float) and not (is_whole and value // 1 != value)
+    if not (is_number and least <= value <= most):
+        where = f"generation_config.json: {key}" if key else flag(name)
+        fits = f"a{' whole' * is_whole} number from {least:g} to {most:g}"
+        raise UserError(f"{where} is {value!r:.50}, not {fits}")
+    return int(value) if is_whole else value
 
 
 def check(given: dict, method: str) -> None:
@@ -120,6 +146,7 @@ def check(given: dict, method: str) -> None:
         ("score" in given and idle, f"--score takes no {', '.join(idle)}"),
         ("interactive" in given and n_prompts, "--interactive takes no prompts"),
         (given.keys() & {"html", "code"} and n_prompts != 1, "--html, --code: exactly one PROMPT"),
+        ("" in given.get("stop", []), "--stop needs a text that is not empty"),
         ("live" in given and "html" not in given, "--live needs --html"),
         ("json" in given and given.keys() & {"explain", "compare"}, "this view has no --json"),
         (is_one and misplaced, f"{', '.join(misplaced)}: not for --method {method}"),
@@ -135,18 +162,18 @@ def flag(name: str) -> str:
 def resolve(given: dict, generation_config: dict) -> dict[str, Any]:
     """Return the settings: each is the user's, else the checkpoint's, else the default. Temperature
     is 0 (greedy) for beam search, and where there is no sampling option and no filter."""
-    for name in {*CONFIG.values(), *TOTALS.values()} - {"draft", "early_stopping"}:
-        value = 0 if generation_config.get(name) is None else generation_config[name]
-        if not isinstance(value, int | float) or not math.isfinite(value):
-            raise UserError(f"generation_config.json: {name} is {value!r:.50}, not a number")
-    samples = generation_config.get("do_sample") is True
+    samples = bool(generation_config.get("do_sample"))
     config: dict[str, Any] = {"temperature": 1.0} if samples else {}
-    for name, theirs in CONFIG.items():
-        if generation_config.get(theirs) is not None and (samples or name not in SAMPLING):
-            config[name] = generation_config[theirs]
+    for name, key in CONFIG.items():
+        if generation_config.get(key) is not None:
+            value = generation_config[key]
+            value = checked(name, value, key) if name in RANGES else value
+            if samples or name not in SAMPLING:
+                config[name] = value
     if config.get("beams", 1) > 1 and not given.keys() & {*SAMPLING, "loop"}:
         config["method"] = "beam"  # the checkpoint asks for beam search
-    limited = [name for name, total in TOTALS.items() if generation_config.get(total)]
+    totals = {name: generation_config.get(key) or 0 for name, key in TOTALS.items()}
+    limited = [name for name, total in totals.items() if checked(name, total, TOTALS[name])]
     settings = DEFAULTS | dict.fromkeys(limited) | config | given
     drawn = settings["filter"] or any(settings[name] is not None for name in SAMPLING)
     if settings["method"] == "beam" or not drawn:

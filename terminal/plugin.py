@@ -8,14 +8,12 @@ import other files of its folder, as with `python FILE.py`.
 
 import runpy
 import sys
-import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from loading.errors import UserError
 
-FIRST = "numpy regex safetensors threadpoolctl"  # every command needs these libraries
 PART = "own_part"  # a user's file as a module
 
 
@@ -33,19 +31,3 @@ def part(option: str, where: str, **offered: Any) -> Callable[..., Any]:
     except SystemExit:
         raise UserError(f"--{option} {where}: the file ends the program") from None
     return lambda **more: eval(code, names | more)
-
-
-def report(error: BaseException, before: str = "") -> None:
-    """Print an error in one line. Print Python's traceback if nobody foresaw the error, or if it
-    arose in a part that the user wrote."""
-    frames = traceback.walk_tb(error.__traceback__)
-    is_own = any(frame.f_globals.get("__name__") == PART for frame, _ in frames)
-    foreseen = isinstance(error, ValueError | OSError | MemoryError) and not is_own
-    message = str(error) or type(error).__name__
-    if isinstance(error, ModuleNotFoundError) and not is_own:
-        libraries = FIRST if error.name in FIRST.split() else error.name
-        uv = "with uv, `uv run python generate.py ...` installs everything"
-        message = f"{error.name} is not installed: pip install {libraries}; {uv}"
-    elif not (foreseen or isinstance(error, UserError)):
-        return traceback.print_exception(error)
-    print(f"{before}{UserError(message)}", file=sys.stderr)

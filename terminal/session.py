@@ -19,9 +19,10 @@ from loading.errors import UserError
 from loading.seq2seq import set_languages
 from terminal.chat import Conversation
 from terminal.loops import LOOPS
-from terminal.options import OFF, check, resolve
+from terminal.options import OFF_IF_0, OFF_IF_1, check, resolve
 from terminal.plugin import part
 from terminal.row import Row
+from terminal.streams import about
 
 MAX_ROWS = 16  # how many texts run at once
 load_draft = lru_cache(1)(utils.load)
@@ -37,14 +38,17 @@ class Session:
             codes = given.get("source_lang", "en_XX"), given.get("target_lang")
             set_languages(self.tokenizer, self.model, *codes)
         self.config = getattr(self.model, "generation_config", {})
-        keys = [k for k in OFF if (value := self.config.get(k)) and (value is True or value != 1)]
-        if keys and "score" not in given:
-            print(f"(the checkpoint asks for {', '.join(keys)}: not supported)", file=sys.stderr)
         self.chat: Any = None
         if given.keys() & {"chat", "system"}:
             self.chat = Conversation(self.tokenizer, utils.find(name), given.get("system"))
             self.model.stop_ids = (*self.model.stop_ids, *self.chat.stop_ids)
         self.use(given)
+        keys = [k for k in OFF_IF_0 if self.config.get(k) not in (None, 0, [], {}, "")]
+        keys += [k for k in OFF_IF_1 if self.config.get(k) not in (None, 1)]
+        if self.settings["method"] == "beam" and "method" not in given:
+            keys += ["do_sample with num_beams"] * bool(self.config.get("do_sample"))
+        if keys and "score" not in given:
+            print(f"(the checkpoint asks for {', '.join(keys)}: not supported)", file=sys.stderr)
 
     def use(self, given: dict) -> None:
         """Replace all options. If one of them, or its file, cannot be used, nothing changes."""
@@ -60,7 +64,8 @@ class Session:
         rows, end, seed = [], self.tokenizer.end_of_text, self.settings["seed"]
         seed = secrets.randbits(32) if seed is None else seed
         for number, prompt in enumerate(map(as_unicode, prompts)):
-            ids = self.chat.ask(prompt) if self.chat else self.tokenizer.encode(prompt)
+            with about(number, prompts):
+                ids = self.chat.ask(prompt) if self.chat else self.tokenizer.encode(prompt)
             ids = ids or [end] * (end is not None)
             rows.append(Row(prompt, ids, "" if self.chat else prompt, number, seed + number))
         return rows
@@ -80,7 +85,7 @@ class Session:
             ids, rng = row.sequence.ids, row.sequence.rng
             row.n_earlier = len(ids) - n_prompt
         n, least = settings["tokens"], settings["min_length"]
-        n = max(1, config["max_length"] - n_prompt) if n is None else n
+        n = max(1, int(config["max_length"]) - n_prompt) if n is None else n
         n += n_prompt + row.n_earlier - len(ids)
         least = config["min_length"] if least is None else n_prompt + least
         first = [samplers.min_length(least, model.stop_ids)]
@@ -109,7 +114,7 @@ class Session:
         """Return the draft model. Download it only if the user, not the checkpoint, named it."""
         if not (name := self.settings["draft"]):
             raise UserError("--method speculative needs --draft MODEL, a smaller model")
-        tokenizer, draft = load_draft(name, "draft" in self.given)
+        tokenizer, draft = load_draft(str(name), "draft" in self.given)
         same = tokenizer.encode(printable) == self.tokenizer.encode(printable)
         if draft.n_vocab != self.model.n_vocab or not same:
             raise UserError(f"the draft model {name} and the model must share one vocabulary")

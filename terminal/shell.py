@@ -1,6 +1,5 @@
 """The interactive shell. A line is a prompt for the model; /NAME VALUE sets the option --NAME."""
 
-import bdb
 import contextlib
 import dataclasses
 import textwrap
@@ -9,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from decoding.drafters import common_prefix
-from loading.errors import UserError
+from loading.errors import UserError, utf8
 from terminal import options
-from terminal.plugin import report
 from terminal.session import Session
 from terminal.show import visible
+from terminal.streams import report
 from terminal.views import print_scores
 
 HELP = """\
@@ -49,6 +48,8 @@ class Shell:
             return
         elif last.sequence and last.sequence.stop_reason == "eos":
             return print("(the text has ended: type a new one)")
+        elif last.sequence and any(stop in last.decoded for stop in session.settings["stop"]):
+            return print("(a stop text has ended the text: type a new one, or /stop off)")
         else:
             session.start(last)
         try:
@@ -100,8 +101,11 @@ def interact(session: Session, run: Callable) -> None:
     with contextlib.suppress(ImportError):  # not every system has it
         import readline  # noqa: F401  # with it, keys such as Up edit the line
     while True:
+        line = None
         try:
-            line = input(f"{visible(Path(shell.session.name).name)} › ")
+            typed = input(f"{visible(Path(shell.session.name).name)} › ")
+            with utf8("standard input"):
+                line = typed.encode(errors="surrogateescape").decode("utf-8-sig")
             line = {"exit": "/quit", "quit": "/quit", "help": "/help"}.get(line.strip(), line)
             name, _, value = line.partition(" ")
             if name == "/quit":
@@ -114,7 +118,7 @@ def interact(session: Session, run: Callable) -> None:
             return print()
         except KeyboardInterrupt:
             print("\n(stopped)")
-        except (BrokenPipeError, bdb.BdbQuit):
-            raise
         except BaseException as error:  # even SystemExit: a user's own part may raise it
+            if line is None:  # an error of reading would come back for ever
+                raise
             report(error)

@@ -27,6 +27,7 @@ from terminal.options import resolve
 from terminal.row import Row
 from terminal.session import Session
 from terminal.show import Text, visible
+from terminal.streams import about
 
 STEPS = """model: P of the token; drawn: P after temperature and filters, if different;
 bits: how unsure the model was (the entropy); others: other likely tokens
@@ -103,11 +104,12 @@ def compare(session: Session, rows: list[Row]) -> None:
     drafts = session.own.get("drafter") or session.settings["draft"] and session.draft_model()
     methods = [method for method in LOOPS if method != "speculative" or drafts]
     for row in rows:
-        # The first round counts, and warms up. Counting takes time, so other rounds are timed.
-        costs = {m: counted(session.model, run_all, *begun(session, row, m)) for m in methods}
         runs: dict[str, list[Row]] = {method: [] for method in methods}
-        for method in methods * N_ROUNDS:  # in turns, so that a slow moment affects all methods
-            runs[method].append(run_all(*begun(session, row, method)))
+        with about(row.number, [row.prompt for row in rows]):
+            # The first round counts, and warms up. Counting takes time, so other rounds are timed.
+            costs = {m: counted(session.model, run_all, *begun(session, row, m)) for m in methods}
+            for method in methods * N_ROUNDS:  # in turns, so that a slow moment affects all methods
+                runs[method].append(run_all(*begun(session, row, method)))
         print(f"{row.prompt!r}:\n" * (len(rows) > 1) + HEADING)
         sampled = session.settings["temperature"] != 0
         for method in methods:
@@ -155,8 +157,9 @@ def compare_line(method: str, rows: list[Row], naive: list[Row], cost: Any, samp
 
 def print_scores(session: Session, prompts: list[str]) -> None:
     """Score each prompt. Print a line for each token, and the total."""
-    for prompt in prompts:
-        result = scored(session, prompt)
+    for number, prompt in enumerate(prompts):
+        with about(number, prompts):
+            result = scored(session, prompt)
         if session.settings["json"]:
             print(json.dumps(result))
             continue
@@ -199,7 +202,7 @@ def page_for(session: Session, row: Row, given: dict) -> Iterator[None]:
         data = page.record(tokenizer, sequence, run, row.source, row.steps, settings)
         return page.html(data, live.parts(tokenizer, model) if "live" in given else None)
 
-    file, is_code = given.get("html") or given["code"], "code" in given
+    file, is_code = given["code" if "code" in given else "html"], "code" in given
     recorder = page.stepping(model, sequence.n_prompt) if is_code else page.watching(sequence)
     with writing(file, recorder, make):
         yield

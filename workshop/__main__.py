@@ -3,7 +3,6 @@
 import argparse
 import importlib.util
 import json
-import os
 import re
 import subprocess
 import sys
@@ -22,7 +21,9 @@ MARKS = {"done": "done", "missing": "not yet", "wrong": "WRONG"}
 
 
 def main(argv: list[str]) -> int:
-    sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
+    from terminal.streams import open_streams
+
+    open_streams()
     command = argv.pop(0) if argv[:1] in (["new"], ["hunt"]) else ""
     parser = argparse.ArgumentParser(prog=f"python -m workshop {command}", description=__doc__)
     parser.error = sys.exit  # type: ignore[assignment]  # an error is one line
@@ -140,13 +141,15 @@ def hint(verdicts: list[dict], number: int) -> None:
 
 
 if __name__ == "__main__":
+    from terminal.streams import quit_if_closed
+
     status: int | str
     try:
         status = main(sys.argv[1:])
         sys.stdout.flush()
     except KeyboardInterrupt:
         status = "interrupted"
-    except BrokenPipeError:  # the next program, such as `head`, has closed the pipe
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        status = 0
+    except OSError as error:
+        quit_if_closed(error)
+        raise
     sys.exit(status)

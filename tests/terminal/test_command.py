@@ -178,8 +178,12 @@ def test_complete_texts_are_printed_even_if_a_later_one_fails(console, tmp_path,
     how = "-n", 3, "--filter", f"{tmp_path}/own.py:f", "--json", "--method", method
     status, out, err = console("a", "cc", "b", "d" * N_CTX, *how)
     assert [json.loads(line)["prompt"] for line in out.splitlines()][:2] == ["a", "cc"]
-    assert status == 1 and "AssertionError" in err
-    assert "49 tokens" in console("fits", "a" * (N_CTX + 1), *how[:2])[2].splitlines()[-1]
+    assert status == 1 and "AssertionError" in err and "prompt 3 of 4, 'b': " in err
+    long = f"prompt 2 of 2, '{'a' * 30}': a prompt of 49 tokens: 1 to 48 are possible"
+    for view in [], ["--explain"], ["--compare"]:
+        assert long in console("fits", "a" * (N_CTX + 1), *how[:2], *view)[2].splitlines()[-1]
+    line = console("a => b", "a", "--score", model=SEQ2SEQ / "bart")[2]
+    assert "prompt 2 of 2, 'a': an encoder-decoder or --chat scores" in line
 
 
 def test_after_an_error_all_that_there_is_of_a_batch_is_printed(console, tmp_path):
@@ -255,7 +259,7 @@ def test_prompts_may_be_piped(console, monkeypatch, words, data, prompts):
 def test_piped_text_that_cannot_be_read_gives_one_line(console, letters, monkeypatch):
     strict = {"PYTHONIOENCODING": "utf-8"}
     status, out, err = finished("-", "--model", letters, stdin=b"caf\xe9", env=strict)
-    assert (status, err.count(b"\n")) == (1, 1) and b"'utf-8' codec can't decode" in err
+    assert (status, err.count(b"\n")) == (1, 1) and b"cannot read standard input: 'utf-8'" in err
     monkeypatch.setattr(sys, "stdin", None)  # closed
     assert "a PROMPT is missing" in console.refused(1, "-n", 4)
     assert console.text("a", "-n", 4).startswith("a")
@@ -284,6 +288,35 @@ def test_the_reader_of_a_pipe_may_leave_early(letters, tmp_path):
         running.stdin.close()  # for_input returns, and the program continues
         err = running.stderr.read()
     assert (running.returncode, err) == (0, b"")
+
+
+ODD = """
+import io, runpy, sys
+class Closed(io.StringIO):
+    def write(self, text):
+        raise OSError(22, "Invalid argument")  # a closed pipe on Windows
+{setup}
+sys.argv = {words}
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize(
+    ("setup", "program"),
+    [
+        ("sys.stderr = None", "generate.py"),  # closed
+        ("sys.stdout.reconfigure(encoding='cp1252')", "generate.py"),  # a file on Windows
+        ("sys.stdout = Closed()", "generate.py"),
+        ("sys.stdout = Closed()", "workshop"),
+    ],
+)
+def test_odd_streams(tmp_path, letters, setup, program):
+    words = ["Zoë Привет", "-n1", f"--model={letters}"]
+    words = ["new", str(tmp_path / "mine.py")] if program == "workshop" else words
+    code = ODD.format(setup=setup, words=[program, *words])
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, cwd=HOUSE)
+    assert done.returncode == 0 and b"rror" not in done.stderr
+    assert "Closed" in setup or re.fullmatch("Zoë Привет.\n", done.stdout.decode())
 
 
 WITHOUT = """

@@ -37,7 +37,7 @@ HOT = {"do_sample": True, "seed": 4}
 @pytest.mark.parametrize(
     ("config", "same", "other"),
     [
-        ({"max_new_tokens": 7}, "-n 7", "-n 9"),
+        ({"max_new_tokens": 7.0}, "-n 7", "-n 9"),
         ({"max_length": 12}, "-n 7", "-n 9"),  # it counts the prompt
         ({"min_new_tokens": 20}, "--min-length 20", "--min-length 3"),
         ({"min_length": 25}, "--min-length 20", "--min-length 3"),
@@ -86,12 +86,16 @@ def test_a_checkpoint_says_when_beam_search_stops(console, tmp_path, early):
 
 
 @pytest.mark.parametrize(
-    "config", [{"top_k": "x"}, {"length_penalty": math.nan}, {"max_length": [3]}]
+    "config",
+    [{"top_k": "x"}, {"length_penalty": math.nan}, {"max_length": [3]}, {"num_beams": 4.5}]
+    + [{"seed": 1.5}, {"max_new_tokens": True}, {"length_penalty": 10**400}],
+    ids=str,
 )
 def test_a_checkpoint_with_wrong_settings_is_refused(console, tmp_path, config):
     folder = write_letters(tmp_path / "m", generation_config=config)
     line = console.refused(1, "the cat", model=folder)
-    assert "generation_config.json" in line and repr(*config.values()) in line
+    [(key, value)] = config.items()
+    assert f"generation_config.json: {key} is {value!r:.50}, not a " in line
 
 
 @pytest.mark.parametrize("file", ["generation_config.json", "config.json"])
@@ -99,6 +103,7 @@ def test_settings_that_are_not_supported_are_named(console, tmp_path, file):
     folder = write_letters(tmp_path / "m")
     off = dict(typical_p=1.0, num_beam_groups=1, bad_words_ids=None, stop_strings=[])
     asked = dict(suppress_tokens=[70], guidance_scale=1.5, renormalize_logits=True)
+    asked |= dict(encoder_no_repeat_ngram_size=1, max_time=1.0)
     settings = off | asked | dict(max_new_tokens=3)
     old = json.loads((folder / file).read_text()) if (folder / file).is_file() else {}
     (folder / file).write_text(json.dumps(old | settings))
@@ -111,16 +116,20 @@ def test_settings_that_are_not_supported_are_named(console, tmp_path, file):
 def test_a_checkpoint_may_choose_the_method(console, tmp_path):
     folder = write_letters(tmp_path / "m", generation_config={"num_beams": 6})
     assert console.json("the cat", "--seed", 3, "-n", 5, model=folder)[0]["method"] == "beam"
+    drawn = write_letters(tmp_path / "drawn", generation_config={"num_beams": 2, "do_sample": True})
+    assert "do_sample with num_beams: not supported" in console("the cat", model=drawn)[2]
     assert "--gamma: not for --method beam" in console.refused(1, "a", "--gamma", 2, model=folder)
     line = console.refused(1, "a", "--top-k", 2, "--beams", 2, model=folder)
     assert "--beams: not for --method cached" in line
 
 
 NONSENSE = """
--n 1.5 | --tokens | -n -1 | --seed -1 | --seed x | --samples 0 | --stop
+-n 1.5 | --tokens | --tokens -1 | --seed -1 | --seed x | --samples 0 | --stop | --stop= | --seed=--
 --temperature -1 | --temperature nan | --temperature hot | --top-k -1 | --top-k 2.5
 --top-p 1.1 | --min-p -0.1 | --min-p 1.5 | --repetition-penalty -1 | --no-repeat-ngram -1
---method best | --method | --no-such-flag | --top 3 | --method beam --beams 0
+--method best | --method | --no-such-flag | --top 3 | --method beam --beams 0 | --gamma 0
+--repetition-penalty 0 | --min-length -1 | --method beam --length-penalty=nan
+--method beam --length-penalty=1000 | --method=--
 --method naive --gamma 2 | --method speculative
 --beams 2 | --gamma 2 | --draft stories-draft | --length-penalty 2
 --method ngram --draft x | --method speculative --beams 2 | --method lookup --drafter mine.py:x
@@ -137,11 +146,13 @@ NONSENSE = """
 
 @pytest.mark.parametrize("words", [w.strip() for w in re.split(r"\||\n", NONSENSE) if w.strip()])
 def test_wrong_options_give_one_line(console, words):
-    console.refused(1, "a", *words.split())
+    line = console.refused(1, "a", *words.split())
+    assert any(option in line for option in re.findall("--?[a-z-]+", words))
 
 
 def test_mistakes_give_one_line(console):
     assert "--help lists the options" in console.refused(1, "a", "--xyzzy")
+    assert "words after -- are prompts" in console.refused(1, "-nice day")
     assert "\x1b" not in console.refused(1, "a", "--xyzzy=\x1b]0;title\x07\n")
     assert "no model" in console.refused(1, "a", model="no-such-model")
     assert "TARGET" in console.refused(1, "a", "--score", model=SEQ2SEQ / "bart")
@@ -151,7 +162,7 @@ def test_options_may_stand_anywhere_and_a_prompt_may_begin_with_a_dash(console):
     first = console.json("-n", 3, "one", "--seed", 1, "--top-k", 2, "two")
     assert [row["prompt"] for row in first] == ["one", "two"]
     dashed = "- milk - eggs", "--- Chapter one ---", "--help me = x", "-5 degrees"
-    rows = console.json(dashed[0], "-n", 3, "--stop", "- q", *dashed[1:], "--", "--json")
+    rows = console.json(dashed[0], "-n", 3, "--stop=--", *dashed[1:], "--", "--json")
     assert [row["prompt"] for row in rows] == [*dashed, "--json"]
 
 

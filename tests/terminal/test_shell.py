@@ -58,6 +58,8 @@ def test_a_text_that_has_ended_is_not_continued(console, tmp_path):
     folder = write_letters(tmp_path / "m", generation_config={"eos_token_id": greedy[15]})
     *_, last, ended = console.session("the cat", "", "", model=folder)
     assert "ended by end of text" in last and ended == "(the text has ended: type a new one)\n"
+    _, ended, _, more = console.session("the cat", "", "/stop off", "", words=["--stop", "tm"])
+    assert ended.startswith("(a stop text has ended the text") and more.startswith("tm")
 
 
 def test_a_view_without_a_text_takes_the_last_one(console, tmp_path):
@@ -187,11 +189,14 @@ NAME ›"""
 def test_lines_may_come_from_a_pipe(letters):
     strict = {"PYTHONIOENCODING": "utf-8:strict"}
     lines = "/tokens 3\nthe cat\n/nonsense\n/temperature 0.8\n/temperature off\n/top-k 1\n"
-    words, given = ("--interactive", "--model", letters), (lines + "Zoë\n").encode()
-    status, out, err = finished(*words, stdin=given, env=strict)
-    assert (status, out.decode()) == (0, SESSION.replace("NAME", letters.name) + " \n")
+    words, given = ("--interactive", "--model", letters), (lines + "Zoë\n").encode("utf-8-sig")
+    status, out, err = finished(*words, stdin=given + b"caf\xe9\n/tokens 4\n", env=strict)
+    assert (status, out.decode()) == (1, SESSION.replace("NAME", letters.name) + " ")
     assert err.startswith(b"(3 tokens") and b"\nno command /nonsense" in err
-    assert err.count(b"\n") == 3  # one error, and a line of statistics for each of two texts
+    assert err.count(b"\n") == 4  # two errors, and a line of statistics for each of two texts
+    assert b"cannot read standard input: 'utf-8' codec can't decode byte 0xe9" in err
+    with open(os.devnull, "wb") as unreadable, process(*words, stdin=unreadable) as running:
+        assert running.stderr.read().count(b"\n") == 1 and running.wait(60) == 1
 
 
 WAITING = """
