@@ -105,6 +105,8 @@ class Session:
     def run_batch(self, rows: list[Row]) -> None:
         """Run several rows as one batch, if the method can. After an error, `loop` continues each
         row alone, and the row that has failed fails again."""
+        if self.settings["method"] == "speculative" and "drafter" not in self.own:
+            self.draft_model()  # its errors are about no prompt
         if len(rows) > 1 and self.settings["method"] == "cached" and "loop" not in self.own:
             with contextlib.suppress(Exception):
                 for sequence, _ in continuous((self.start(row) for row in rows), MAX_ROWS):
