@@ -58,35 +58,25 @@ def read_library(path: Path, settings: dict, model_type: str) -> "LibraryTokeniz
 
 
 def read_gpt2_json(folder: Path) -> encoder.Tokenizer | None:
-    """Return encoder.py's tokenizer if it does what tokenizer.json says, or None. It is None, too,
-    if vocab.json and merges.txt say something else."""
+    """Return encoder.py's tokenizer if it does all that tokenizer.json says, else None."""
     with contextlib.suppress(Exception):  # the library reads what encoder.py refuses
         file = read_json(folder / "tokenizer.json")
-        special = {token["content"]: token["id"] for token in file["added_tokens"]}
-        pairs = [x.split(" ") if isinstance(x, str) else x for x in file["model"]["merges"]]
+        model, cuts, added = file["model"], file["pre_tokenizer"], file["added_tokens"]
+        pairs = [x.split(" ") if isinstance(x, str) else x for x in model["merges"]]
+        special = {token["content"]: token["id"] for token in added}
         merges = [(left, right) for left, right in pairs]
-        tokenizer = with_added(folder, file["model"]["vocab"] | special, merges)
-        same = is_gpt2(file) and special.keys() == tokenizer.special.keys()
-        if any((folder / name).is_file() for name in ("vocab.json", "merges.txt")):
-            two = read_gpt2_tokenizer(folder)
-            same = same and (two.vocab, two.merges) == (tokenizer.vocab, merges)
-        return tokenizer if same else None
+        tokenizer = with_added(folder, model["vocab"] | special, merges)
+        steps = cuts, file["decoder"], file["post_processor"] or cuts
+        asks = file["normalizer"], cuts["add_prefix_space"], *map(model.get, CHANGES)
+        asks += not cuts.get("use_regex", True), special.keys() != tokenizer.special.keys()
+        asks += *map(MARKS.fullmatch, special), *(not is_plain(token) for token in added)
+        if {step["type"] for step in steps} == {"ByteLevel"} and not any(asks):
+            return tokenizer
     return None
 
 
-def is_gpt2(file: dict) -> bool:
-    """Return whether tokenizer.json cuts, merges, marks and decodes texts as encoder.py does."""
-    cuts, added = file["pre_tokenizer"], file["added_tokens"]
-    after = {file["decoder"]["type"], (file["post_processor"] or file["decoder"])["type"]}
-    return (
-        not file["normalizer"]
-        and cuts["type"] == "ByteLevel"
-        and (cuts["add_prefix_space"], cuts.get("use_regex", True)) == (False, True)
-        and not any(map(file["model"].get, CHANGES))
-        and after == {"ByteLevel"}
-        and all(PLAIN.items() <= token.items() for token in added)
-        and not any(MARKS.fullmatch(token["content"]) for token in added)
-    )
+def is_plain(token: dict) -> bool:  # an added token that encoder.py can have
+    return PLAIN.items() <= token.items()
 
 
 def read_decoder(decoder: Any) -> set[str]:
@@ -113,7 +103,7 @@ def with_added(folder: Path, vocab: dict, merges: list) -> encoder.Tokenizer:
     settings = read_json(folder / "tokenizer_config.json", optional=True)
     listed = settings.get("added_tokens_decoder") or {}
     needs = [key for key in ("add_prefix_space", "add_bos_token") if settings.get(key)]
-    needs += [token["content"] for token in listed.values() if not PLAIN.items() <= token.items()]
+    needs += [token["content"] for token in listed.values() if not is_plain(token)]
     if needs:
         raise UserError(f"{folder}: {needs[0]!r:.50} needs tokenizer.json; {WRITE}")
     added = read_json(folder / "added_tokens.json", optional=True)

@@ -2,10 +2,38 @@
 
 import contextlib
 import secrets
+import sys
 import time
 from pathlib import Path
 
+import page
 from loading.errors import UserError
+from page import live
+
+
+@contextlib.contextmanager
+def page_for(session, row, given):
+    """Write the page of --html or --code about a row of the terminal, which grows in this `with`
+    block. given: the options."""
+    if "live" in given:
+        session.model = live.in_8_bits(session.tokenizer, session.model)
+    tokenizer, model, sequence = session.tokenizer, session.model, session.start(row, page.die)
+    settings = session.settings | {"seed": row.seed}
+    if settings["method"] == "beam":  # beam search does not sample: the sliders start at neutral
+        settings |= dict.fromkeys(page.SLIDERS)
+
+    def make(run):
+        if is_code:
+            return page.code_html(run, tokenizer, sequence)
+        data = page.record(tokenizer, sequence, run, row.source, row.steps, settings)
+        return page.html(data, live.parts(tokenizer, model) if "live" in given else None)
+
+    file, is_code = given["code" if "code" in given else "html"], "code" in given
+    recorder = page.stepping(model, sequence.n_prompt) if is_code else page.watching(sequence)
+    with writing(file, recorder, make):
+        yield
+    if not session.settings["json"]:
+        print(f"({file} is written: open it in a browser)", file=sys.stderr)
 
 
 @contextlib.contextmanager

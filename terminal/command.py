@@ -5,6 +5,7 @@ import sys
 from typing import Any
 
 from loading.errors import UserError, utf8
+from page.file import page_for
 from terminal import options, views
 from terminal.session import Session
 from terminal.shell import interact
@@ -29,7 +30,7 @@ def run(words: list[str], session: Any = None, rows: Any = ()) -> None:
     output = kind(session, rows)
     page: Any = contextlib.nullcontext()
     if given.keys() & {"html", "code"}:
-        page = views.page_for(session, rows[0], given)
+        page = page_for(session, rows[0], given)
     with page, output.closing():
         session.run_batch(rows)
         for row in rows:

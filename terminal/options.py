@@ -25,13 +25,15 @@ WHOLE |= dict(beams=(1, 1000), gamma=(1, math.inf))
 RANGES = WHOLE | dict(temperature=(0, math.inf), top_p=(0, 1), min_p=(0, 1))
 RANGES |= dict(repetition_penalty=(1e-9, 1e9), length_penalty=(-50, 50))
 
-# Settings of a checkpoint that are not supported. None, 0 or 1, and empty values change no text.
-OFF_IF_0 = """suppress_tokens begin_suppress_tokens bad_words_ids force_words_ids constraints
+# Settings of a checkpoint that are not supported -> the number that, like None, changes no text.
+OFF = """suppress_tokens begin_suppress_tokens bad_words_ids force_words_ids constraints
     sequence_bias stop_strings max_time exponential_decay_length_penalty penalty_alpha dola_layers
     encoder_no_repeat_ngram_size epsilon_cutoff eta_cutoff watermarking_config diversity_penalty
-    token_healing renormalize_logits remove_invalid_values""".split()
-OFF_IF_1 = """encoder_repetition_penalty guidance_scale num_beam_groups num_return_sequences top_h
-    typical_p""".split()
+    token_healing renormalize_logits remove_invalid_values"""
+ONE = (
+    "encoder_repetition_penalty guidance_scale num_beam_groups num_return_sequences top_h typical_p"
+)
+NEUTRAL = dict.fromkeys(OFF.split(), 0) | dict.fromkeys(ONE.split(), 1)
 
 # Option -> the only methods to which it applies.
 ONLY_FOR: dict[str, Any] = dict.fromkeys(SAMPLING, LOOPS.keys() - {"beam"})

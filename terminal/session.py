@@ -19,7 +19,7 @@ from loading.errors import UserError
 from loading.seq2seq import set_languages
 from terminal.chat import Conversation
 from terminal.loops import LOOPS
-from terminal.options import OFF_IF_0, OFF_IF_1, check, resolve
+from terminal.options import NEUTRAL, check, resolve
 from terminal.plugin import part
 from terminal.row import Row
 from terminal.streams import about
@@ -43,8 +43,7 @@ class Session:
             self.chat = Conversation(self.tokenizer, utils.find(name), given.get("system"))
             self.model.stop_ids = (*self.model.stop_ids, *self.chat.stop_ids)
         self.use(given)
-        keys = [k for k in OFF_IF_0 if self.config.get(k) not in (None, 0, [], {}, "")]
-        keys += [k for k in OFF_IF_1 if self.config.get(k) not in (None, 1)]
+        keys = [k for k in NEUTRAL if self.config.get(k) not in (None, NEUTRAL[k], [], {}, "")]
         if self.settings["method"] == "beam" and "method" not in given:
             keys += ["do_sample with num_beams"] * bool(self.config.get("do_sample"))
         if keys and "score" not in given:

@@ -1,6 +1,5 @@
 """The views of a prompt: --score, --explain, --compare, and the page of --html."""
 
-import contextlib
 import copy
 import dataclasses
 import json
@@ -18,8 +17,6 @@ from decoding.score import score
 from generate import begin
 from gpt2 import softmax
 from loading.errors import UserError
-from page import live
-from page.file import writing
 from page.recorder import counted
 from samplers import Sampler
 from terminal.loops import LOOPS
@@ -184,30 +181,6 @@ def scored(session: Session, text: str) -> dict:
     forced = session.config.get("forced_bos_token_id")
     prefix = [*ids, forced] if len(ids) == 1 and forced is not None else ids
     return score(session.tokenizer, model, target, prefix)
-
-
-@contextlib.contextmanager
-def page_for(session: Session, row: Row, given: dict) -> Iterator[None]:
-    """Write the page of --html or --code about a row, which grows in this `with` block."""
-    if "live" in given:
-        session.model = live.in_8_bits(session.tokenizer, session.model)
-    tokenizer, model, sequence = session.tokenizer, session.model, session.start(row, page.die)
-    settings = session.settings | {"seed": row.seed}
-    if settings["method"] == "beam":  # beam search does not sample: the sliders start at neutral
-        settings |= dict.fromkeys(page.SLIDERS)
-
-    def make(run):
-        if is_code:
-            return page.code_html(run, tokenizer, sequence)
-        data = page.record(tokenizer, sequence, run, row.source, row.steps, settings)
-        return page.html(data, live.parts(tokenizer, model) if "live" in given else None)
-
-    file, is_code = given["code" if "code" in given else "html"], "code" in given
-    recorder = page.stepping(model, sequence.n_prompt) if is_code else page.watching(sequence)
-    with writing(file, recorder, make):
-        yield
-    if not session.settings["json"]:
-        print(f"({file} is written: open it in a browser)", file=sys.stderr)
 
 
 def bar(tenths: float) -> str:
