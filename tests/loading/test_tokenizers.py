@@ -318,9 +318,10 @@ CHANGED = {  # what encoder.py does not do
 def test_encoder_py_reads_gpt2_s_tokenizer_json_if_that_is_the_same(tmp_path, change):
     file = copy.deepcopy(FOUND["gpt2"]["tokenizer"])
     merges = [x if isinstance(x, str) else " ".join(x) for x in file["model"]["merges"]]
-    (tmp_path / "vocab.json").write_text(json.dumps(file["model"]["vocab"] | {"<|end|>": 298}))
-    (tmp_path / "merges.txt").write_text("\n".join(merges), encoding="utf-8")
     CHANGED.get(change, str)(file)
+    vocab = file["model"]["vocab"] | {file["added_tokens"][0]["content"]: 298}
+    (tmp_path / "vocab.json").write_text(json.dumps(vocab))
+    (tmp_path / "merges.txt").write_text("\n".join(merges), encoding="utf-8")
     write(tmp_path, file)
     tokenizer, library = read_tokenizer(tmp_path, "gpt2"), read_tokenizer(tmp_path, "llama")
     assert isinstance(tokenizer, encoder.Tokenizer) == (change == "nothing")
