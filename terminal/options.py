@@ -30,9 +30,8 @@ OFF = """suppress_tokens begin_suppress_tokens bad_words_ids force_words_ids con
     sequence_bias stop_strings max_time exponential_decay_length_penalty penalty_alpha dola_layers
     encoder_no_repeat_ngram_size epsilon_cutoff eta_cutoff watermarking_config diversity_penalty
     token_healing renormalize_logits remove_invalid_values"""
-ONE = (
-    "encoder_repetition_penalty guidance_scale num_beam_groups num_return_sequences top_h typical_p"
-)
+ONE = """encoder_repetition_penalty guidance_scale num_beam_groups num_return_sequences top_h
+    typical_p"""
 NEUTRAL = dict.fromkeys(OFF.split(), 0) | dict.fromkeys(ONE.split(), 1)
 
 # Option -> the only methods to which it applies.

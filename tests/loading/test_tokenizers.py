@@ -310,7 +310,6 @@ CHANGED = {  # what encoder.py does not do
     "prefix": lambda file: file["pre_tokenizer"].update(add_prefix_space=True),
     "marks": lambda file: file["added_tokens"][0].update(content="<pad>"),
     "whole words": lambda file: file["model"].update(ignore_merges=True),
-    "other merges": lambda file: file["model"]["merges"].reverse(),
 }
 
 
