@@ -70,8 +70,7 @@ def titled(name, repository):
 
 
 def with_answers(cells):
-    """Yield (cell, whether it answers a prediction). The code that follows the prediction and the
-    next text do, and each text tagged `answer`."""
+    """Yield (cell, whether it answers a prediction): the next code and text do, or a tagged one."""
     ran = None  # None if every prediction is answered; otherwise, whether code has followed it
     for cell in cells:
         if cell.cell_type == "code":
@@ -150,8 +149,7 @@ def write_class(folder, name):
 
 
 def write(path, notebook):
-    """Write a notebook with its checksum. Keep a file without a right checksum: it was changed
-    since it was written here, or somebody else wrote it."""
+    """Write a notebook with its checksum. Keep a file whose checksum is wrong: it was changed."""
     if path.exists():
         old = nbformat.read(path, as_version=4)
         if old.metadata.pop("edition", None) != checksum(old):
