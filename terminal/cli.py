@@ -20,10 +20,7 @@ def main(argv=None):
         from terminal.command import run
 
         with np.errstate(all="ignore"):  # no warnings: a draw detects NaNs
-            try:
-                run(sys.argv[1:] if argv is None else argv)
-            finally:
-                sys.stdout.flush()  # --help, for example, ends the program
+            run(sys.argv[1:] if argv is None else argv)
     except KeyboardInterrupt:
         print("\ninterrupted", file=sys.stderr)
         return 130

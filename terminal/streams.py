@@ -29,7 +29,7 @@ def open_streams() -> None:
             encoding = None if stream.isatty() else "utf-8"
             errors = "surrogateescape" if encoding and stream is sys.stdin else "replace"
             with contextlib.suppress(io.UnsupportedOperation):  # the debugger has read from it
-                stream.reconfigure(encoding=encoding, errors=errors)
+                stream.reconfigure(encoding=encoding, errors=errors, line_buffering=True)
 
 
 def quit_if_closed(error: BaseException) -> None:
