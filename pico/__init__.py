@@ -1,15 +1,15 @@
-"""One page for each idea: begin with forward.py. Below are the helpers of each page's last part."""
+"""One page for each idea: begin with forward.py. Below: helpers for the last part of each page."""
 
 import os
 import sys
 from functools import partial
 
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # more would wait for each other in small models
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # more threads would slow down small models
 import utils
 from loading.parameters import plain
 
 
-def load(name, function):  # -> a tokenizer, and model(ids): the function with a model's parameters
+def load(name, function):  # -> a tokenizer, and model(ids): the function, its parameters bound
     tokenizer, full = utils.load(name)
     return tokenizer, partial(function, **plain(full.params), n_head=full.n_head)
 
@@ -20,7 +20,8 @@ def given(default):  # -> what the command line says after the page's name, or e
     return " ".join(sys.argv[1:] or [default]) or sys.exit("the text is empty: type some words")
 
 
-def end(kind, error, trace):  # after an error: a traceback, unless `head` has closed the pipe
-    if kind is BrokenPipeError:
+def end(kind, error, trace):  # after an error: a traceback, if it is an error of the code
+    if kind is BrokenPipeError:  # `head` has closed the pipe
         os._exit(0)
-    sys.__excepthook__(kind, error, trace)
+    is_known = kind in (ModuleNotFoundError, utils.UserError)
+    sys.__excepthook__(kind, error, None if is_known else trace)

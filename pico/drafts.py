@@ -1,9 +1,9 @@
-"""Speculative decoding: a drafter guesses the next tokens, and the model checks all in one pass.
+"""Speculative decoding: a drafter guesses the next tokens; the model checks them all in one pass.
 
-The text has exactly the model's own distribution. Nothing is faster here, because each pass rereads
-the text; with a cache, a pass over five new tokens takes little longer than over one. p is the
-model's distribution, q the drafter's: Leviathan et al. 2023, "Fast Inference from Transformers via
-Speculative Decoding". Full file: speculative.py. Next: translate.py.
+The text has exactly the model's own distribution. Here this saves passes but no time, because each
+rereads the text; with a cache, a large model's pass over five new tokens takes little longer than
+over one. p is the model's distribution, q the drafter's: Leviathan et al. 2023, "Fast Inference
+from Transformers via Speculative Decoding". Full file: speculative.py. Next: translate.py.
 """
 
 from functools import partial
@@ -25,8 +25,8 @@ def speculative(model, drafter, ids, to_probs, n_passes, rng):  # yields the ids
         yield new_ids  # one, and one more for each accepted draft
 
 
-# A draft is x, and accepted, with probability q(x) * min(1, p(x) / q(x)) = min(q(x), p(x)). What is
-# missing to p(x), max(0, p(x) - q(x)), sums to the probability of a rejection, which draws from it.
+# x is drafted and accepted with probability q(x) * min(1, p(x) / q(x)) = min(q(x), p(x)). To reach
+# p(x), max(0, p(x) - q(x)) is missing. It sums to P(rejection), and a rejection draws from it.
 def verify(drafts, qs, ps, rng):  # -> the accepted drafts, and one more token
     accepted = []
     for x, q, p in zip(drafts, qs, ps):
@@ -46,7 +46,7 @@ def from_model(small, ids, to_probs, rng, n=4):  # a drafter: each draft is a pa
     return drafts, qs
 
 
-def from_text(n_vocab, ids, to_probs, rng, n=4):  # a drafter: what came after the last token before
+def from_text(n_vocab, ids, to_probs, rng, n=4):  # a drafter: what last followed this token
     for i in reversed(range(len(ids) - 1)):
         if ids[i] == ids[-1]:
             drafts = ids[i + 1 : i + 1 + n]
@@ -58,7 +58,7 @@ def one_hot(logits):  # [..., n_vocab] -> same: 1 for the best token, else 0; a 
     return np.float32(logits == logits.max(-1, keepdims=True))
 
 
-if __name__ == "__main__":  # To try: n=1 in from_model. At most 2 tokens a pass: 24, not 35.
+if __name__ == "__main__":  # To try: n=1 in from_model. At most 2 tokens a pass: 24 in all, not 35.
     prompt = given("The cat said meow. The dog said woof. The cat said")
     tokenizer, large = load("stories", gpt2)
     _, small = load("stories-draft", gpt2)

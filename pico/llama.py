@@ -12,7 +12,7 @@ from pico.forward import attention, causal_mask, generate
 
 
 def llama(ids, frequencies, wte, blocks, norm, n_head):  # [n_seq] -> [n_seq, n_vocab]
-    x = wte[ids]  # [n_seq, n_embd]: there is no wpe: see 4
+    x = wte[ids]  # [n_seq, n_embd]: no wpe (see 4)
     mask = causal_mask(len(ids))
     for block in blocks:
         h = rms_norm(x, **block["attn_norm"])
@@ -28,19 +28,19 @@ def rms_norm(x, g):  # 1. A simpler norm: each row gets mean square 1; its mean 
 
 def self_attention(x, mask, frequencies, n_head, q, k, v, o):  # 2. No linear layer has a bias
     queries = [rotate(part, frequencies) for part in np.split(x @ q["w"].T, n_head, axis=-1)]
-    n_kv_head = len(k["w"]) // queries[0].shape[-1]  # 3. Fewer heads of keys and of values: here 2
+    n_kv_head = len(k["w"]) // queries[0].shape[-1]  # 3. Fewer heads of keys and values to cache
     keys = [rotate(part, frequencies) for part in np.split(x @ k["w"].T, n_kv_head, axis=-1)]
     values = np.split(x @ v["w"].T, n_kv_head, axis=-1)  # n_kv_head x [n_seq, d_head]
-    shared = [i * n_kv_head // n_head for i in range(n_head)]  # 0 0 0 0 1 1 1 1: a smaller cache
+    shared = [i * n_kv_head // n_head for i in range(n_head)]  # head -> its keys: 0 0 0 0 1 1 1 1
     heads = [attention(queries[i], keys[j], values[j], mask) for i, j in enumerate(shared)]
     return np.hstack(heads) @ o["w"].T
 
 
-def rotate(x, frequencies):  # [n_seq, d_head] -> same. 4. A token's position turns its q and k
+def rotate(x, frequencies):  # [n_seq, d_head] -> same. 4. A token's position rotates its q and k
     angles = np.outer(np.arange(len(x), dtype=np.float32), frequencies)  # [n_seq, d_head / 2]
     cos, sin = np.cos(angles), np.sin(angles)  # angle: position * frequency, in radians
     a, b = np.split(x, 2, axis=-1)  # d_head / 2 points (a, b): a is from the first half
-    return np.hstack([a * cos - b * sin, a * sin + b * cos])  # q @ k.T then depends on the distance
+    return np.hstack([a * cos - b * sin, a * sin + b * cos])  # q @ k.T sees only the distance
 
 
 def feed_forward(x, gate, c_fc, c_proj):  # [n_seq, n_embd] -> same. 5. The MLP has a gate

@@ -1,4 +1,4 @@
-"""Byte-pair encoding (BPE): how a text becomes the ids that a model reads, and a text again.
+"""Byte-pair encoding (BPE): how text becomes the ids that a model reads, and text again.
 
 A text is a sequence of bytes, so 256 tokens are enough to spell it. To make texts shorter, the most
 frequent pair of neighbours becomes a new token, again and again. Sennrich et al. 2016, "Neural
@@ -15,13 +15,13 @@ import regex
 WORD = regex.compile(r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+")
 
 
-def learn(text, n_merges):  # yields for each new token its id, its two parts, how often they occur
+def learn(text, n_merges):  # yields for each new token its id, its two parts, how often they meet
     counts = Counter(WORD.findall(text))  # {word: how often it occurs}
     words = {word: list(word.encode()) for word in counts}  # {word: its ids}, at first its bytes
     for new_id in range(256, 256 + n_merges):  # a new token gets the next free id
         pairs = Counter()
         for word, ids in words.items():
-            for pair in zip(ids, ids[1:]):  # neighbours inside a word: no token crosses its end
+            for pair in zip(ids, ids[1:]):  # neighbours inside a word: no token spans two words
                 pairs[pair] += counts[word]
         best = max(pairs, key=pairs.get)
         words = {word: merge(ids, best, new_id) for word, ids in words.items()}
@@ -37,14 +37,14 @@ def merge(ids, pair, new_id):  # [1, 2, 3, 1, 2], (1, 2), 256 -> [256, 3, 256]
     return merged
 
 
-def encode(text, merges):  # {pair: new id} -> ids. Merge again, as it was learnt
+def encode(text, merges):  # {pair: new id} -> ids. Merge in the order learnt
     words = [list(word.encode()) for word in WORD.findall(text)]
     for pair, new_id in merges.items():
         words = [merge(ids, pair, new_id) for ids in words]
     return [id for ids in words for id in ids]
 
 
-def decode(ids, vocab):  # {id: its bytes} -> text. Bytes that are no whole character become U+FFFD
+def decode(ids, vocab):  # {id: its bytes} -> text. Bytes that form no character become U+FFFD
     return b"".join(vocab[id] for id in ids).decode(errors="replace")
 
 

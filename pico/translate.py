@@ -1,8 +1,8 @@
 """An encoder-decoder, T5: an encoder reads the English text once; a decoder writes the German one.
 
-The decoder also looks at what the encoder made of the English. Raffel et al. 2020, "Exploring the
-Limits of Transfer Learning with a Unified Text-to-Text Transformer". Next: llama. Full file:
-families/seq2seq.py.
+The decoder also looks at the encoder's output. Raffel et al. 2020, "Exploring the Limits of
+Transfer Learning with a Unified Text-to-Text Transformer". Full file: families/seq2seq.py. Next:
+llama.py.
 """
 
 from itertools import takewhile
@@ -16,14 +16,14 @@ from pico.forward import causal_mask, generate, softmax
 def translate(english, wte, n_head, encoder, decoder):  # ids [n_source] -> German ids, weights
     source = encode(english, wte, n_head, **encoder)  # [n_source, n_embd]: only once
     new_ids = generate(lambda ids: decode(ids, source, wte, n_head, **decoder)[0], [0], 100)
-    german = list(takewhile(lambda id: id != 1, new_ids))  # after <pad>, 0, until </s>, 1
+    german = list(takewhile(lambda id: id != 1, new_ids))  # from <pad>, 0, to </s>, 1
     _, weights = decode([0] + german, source, wte, n_head, **decoder)
-    return german, weights  # [n + 1, n_source]: which English token each looked at
+    return german, weights  # [n + 1, n_source]: row i was looked at for german[i]
 
 
 def encode(ids, wte, n_head, blocks, norm, relative_bias):  # [n_source] -> [n_source, n_embd]
     x = wte[ids]
-    bias = position_bias(len(ids), *np.split(relative_bias, 2))  # no mask: a token sees its future
+    bias = position_bias(len(ids), *np.split(relative_bias, 2))  # instead of wpe; and no mask
     for block in blocks:
         h = rms_norm(x, **block["attn_norm"])
         x = x + attention(h, h, bias, n_head, **block["attn"])[0]  # English looks at English
@@ -52,15 +52,15 @@ def attention(x, source, bias, n_head, q, k, v, o):  # [n, n_embd] looks at [n_s
     queries = np.array(np.split(x @ q["w"].T, n_head, axis=-1))  # [n_head, n, d_head]
     keys = np.array(np.split(source @ k["w"].T, n_head, axis=-1))  # [n_head, n_source, d_head],
     values = np.array(np.split(source @ v["w"].T, n_head, axis=-1))  # computed again in each pass
-    scores = queries @ keys.swapaxes(1, 2) + bias  # [n_head, n, n_source]; T5 has no / d_head**0.5
+    scores = queries @ keys.swapaxes(1, 2) + bias  # [n_head, n, n_source]; T5 does not scale
     weights = softmax(scores)
-    return np.hstack(weights @ values) @ o["w"].T, weights.mean(0)  # heads side by side; their mean
+    return np.hstack(weights @ values) @ o["w"].T, weights.mean(0)  # heads joined; mean weights
 
 
 def position_bias(n, earlier, later):  # 2 tables [n_rows, n_head] -> scores to add, [n_head, n, n]
     i, j = np.indices((n, n))
     distance = abs(j - i)
-    near = len(earlier) // 2  # of 16 rows, distances 0 to 7 have one each; others share 8
+    near = len(earlier) // 2  # half of the rows: one per distance; far ones share the rest
     far = np.log(np.maximum(distance, near) / near) / np.log(
         128 / near
     )  # from 0 at near to 1 at 128
@@ -77,7 +77,7 @@ def feed_forward(x, c_fc, c_proj):  # [n, n_embd] -> same, with relu
     return np.maximum(x @ c_fc["w"].T, 0) @ c_proj["w"].T
 
 
-if __name__ == "__main__":  # To try: "Tom does not want to go home." Even nicht looks at home.
+if __name__ == "__main__":  # To try: "Tom does not want to go home." Even "nicht" looks at "home".
     tokenizer, model = load("en-de", translate)
     english = tokenizer.encode(given("She bought a new car yesterday."))
     german, weights = model(english)

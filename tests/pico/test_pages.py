@@ -193,7 +193,7 @@ def program(*words, **options):
 
 PRINTED = {
     "forward": ["there was a little girl named Lily. She loved to play"],
-    "factors": ["P of all 11,082,241 continuations by two tokens: 1.00000 in sum"],
+    "factors": ["P of all 11,082,241 two-token continuations, summed: 1.00000"],
     "cache": ["read: 2010", "key: 85330", "read: 63", "key: 2022", "the same ids: True"],
     "choices": ["' walking'     0.28 ######       0.50 ##########   0.55", "draws"],
     "merges": ["262 b' the' = b' t' + b'he'", "240 b'\\xf0'", "19 tokens; decoded: Once upon a"],
