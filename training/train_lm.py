@@ -114,12 +114,7 @@ def arguments():
     parser.add_argument("--muon-lr", type=float, default=0.02)
     parser.add_argument("--adam-lr", type=float, default=0.003)
     parser.add_argument("--autocast", action="store_true", help="multiply in bfloat16")
-    parser.add_argument(
-        "--dtype",
-        choices=["float32", "float16", "bfloat16"],
-        default="float32",
-        help="the saved weights",
-    )
+    parser.add_argument("--dtype", choices=["float32", "float16", "bfloat16"], default="float32")
     return parser.parse_args()
 
 

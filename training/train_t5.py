@@ -4,22 +4,30 @@
 
 1,000 source sentences and all their translations are held out: they are not used for training, but
 written to held_out.tsv. Muon trains the hidden matrices; AdamW trains the other weights.
+
+With a teacher, the model has its tokenizer, and learns not the translations, but what the teacher
+writes greedily (Kim and Rush 2016, "Sequence-Level Knowledge Distillation").
 """
 
 import argparse
+import copy
 import gzip
 import math
 import random
+import shutil
 from pathlib import Path
 
 import sentencepiece
 import torch
 import torch.nn.functional as F
+from tqdm import tqdm
 from transformers import T5Config, T5ForConditionalGeneration, T5Tokenizer
 
 from training.loop import batches, fit
 
 PAD, END, UNKNOWN = 0, 1, 2  # T5's special ids; the decoder's input starts with PAD
+SIZES = {"d_model": 192, "d_kv": 32, "d_ff": 768, "num_heads": 6}
+SIZES |= {"num_layers": 4, "num_decoder_layers": 3}
 
 
 def read_pairs(path, n_held_out):
@@ -57,6 +65,17 @@ def train_tokenizer(folder, texts, n_vocab):
     return tokenizer
 
 
+@torch.no_grad()
+def write(teacher, sources):
+    """Return pairs (source ids, ids that the teacher writes greedily). sources: lists of ids."""
+    pairs, rng = [], random.Random(0)
+    for inputs, _ in tqdm(batches([(ids, ids) for ids in sources], PAD, 2048, rng)):
+        answers = teacher.generate(inputs, attention_mask=inputs != PAD, num_beams=1)
+        for rows in zip(inputs.tolist(), answers.tolist()):
+            pairs.append(tuple([token for token in ids if token != PAD] for ids in rows))
+    return pairs
+
+
 def optimizers_for(model):
     """Return the optimizers. T5 does not divide its attention scores by sqrt(d_kv). To make up for
     this, the learning rate of the query matrices is divided by sqrt(d_kv)."""
@@ -81,11 +100,12 @@ def train(model, pairs, args):
     epochs = [batches(pairs, PAD, args.batch, rng) for _ in range(args.epochs)]
 
     def loss_of(inputs, labels):  # [n_rows, n_source], [n_rows, n_target] -> a number
-        logits = model(input_ids=inputs, attention_mask=inputs != PAD, labels=labels).logits
+        starts = F.pad(labels[:, :-1].clamp(min=PAD), (1, 0), value=PAD)  # what the decoder reads
+        logits = model(inputs, inputs != PAD, starts).logits
         return F.cross_entropy(logits.flatten(0, 1), labels.flatten(), label_smoothing=0.1)
 
     for number in fit(model, optimizers_for(model), epochs, loss_of):
-        model.save_pretrained(args.folder)
+        copy.deepcopy(model).to(getattr(torch, args.dtype)).save_pretrained(args.folder)
         print(f"epoch {number} saved", flush=True)
 
 
@@ -93,25 +113,39 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, help="the model's folder")
     parser.add_argument("pairs", type=Path, help="gzipped lines: source TAB translation")
-    parser.add_argument("--n-vocab", type=int, default=4000)
+    parser.add_argument("--teacher", type=Path, help="the folder of a T5 to learn from")
+    parser.add_argument("--sources", type=int, help="how many sources it translates; default: all")
+    parser.add_argument("--n-vocab", type=int, default=4000, help="of a new tokenizer")
+    for name, size in SIZES.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", type=int, default=size)
+    parser.add_argument("--dtype", choices=["float32", "float16"], default="float32")
     parser.add_argument("--epochs", type=int, default=6)
     parser.add_argument("--batch", type=int, default=4096, help="target tokens per step")
     args = parser.parse_args()
     args.folder.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(0)
     pairs, held_out = read_pairs(args.pairs, 1000)
-    lines = ["\t".join([source, *targets]) for source, targets in held_out.items()]
-    (args.folder / "held_out.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    tokenizer = train_tokenizer(
-        args.folder, [text for pair in pairs for text in pair], args.n_vocab
-    )
-    ids = [tokenizer(list(side)).input_ids for side in zip(*pairs)]  # each ends with END
-    sizes = {"d_model": 192, "d_kv": 32, "d_ff": 768, "num_heads": 6}
-    sizes |= {"num_layers": 4, "num_decoder_layers": 3, "vocab_size": args.n_vocab}
+    if args.teacher:
+        shutil.copy(args.teacher / "tokenizer.json", args.folder)
+        tokenizer = T5Tokenizer.from_pretrained(args.folder, extra_ids=0)
+        teacher = T5ForConditionalGeneration.from_pretrained(args.teacher)
+        sources = [*dict.fromkeys(source for source, _ in pairs)][: args.sources]
+        pairs = write(teacher, tokenizer(sources).input_ids)
+    else:
+        lines = ["\t".join([source, *targets]) for source, targets in held_out.items()]
+        (args.folder / "held_out.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        texts = [text for pair in pairs for text in pair]
+        tokenizer = train_tokenizer(args.folder, texts, args.n_vocab)
+        ids = [tokenizer(list(side)).input_ids for side in zip(*pairs)]  # each ends with END
+        pairs = list(zip(*ids))
+    sizes = {name: getattr(args, name) for name in SIZES} | {"vocab_size": len(tokenizer)}
     config = T5Config(**sizes, dropout_rate=0.0, decoder_start_token_id=PAD)
     model = T5ForConditionalGeneration(config)
     model.generation_config.update(num_beams=4, max_new_tokens=100)
-    train(model, list(zip(*ids)), args)
+    if args.teacher:  # begin with the principal components of its embeddings
+        u, s, _ = torch.linalg.svd(teacher.shared.weight.data, full_matrices=False)
+        model.shared.weight.data = (u * s)[:, : args.d_model].contiguous()
+    train(model, pairs, args)
 
 
 if __name__ == "__main__":
