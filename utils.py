@@ -20,7 +20,7 @@ from loading.seq2seq import read_bart, read_t5
 from loading.tokenizer import read_tokenizer
 
 MODELS = Path(__file__).resolve().parent / "models"
-KNOWN = ["stories", "stories-llama", "stories-draft", "en-de", *openai.SIZES]
+KNOWN = ["stories", "stories-llama", "stories-draft", "en-de", "en-de-draft", *openai.SIZES]
 KNOWN += [*openai.SIZES.values(), "distilgpt2", "t5-small", "t5-base", "t5-large"]
 READERS: dict[str, Any] = {"gpt2": read_gpt2, "t5": read_t5, "bart": read_bart, "mbart": read_bart}
 READERS |= dict.fromkeys(FAMILIES, read_llama)  # {model_type in config.json: reader}

@@ -1,12 +1,16 @@
-"""The models in models/ are small, predict an unseen text well and translate."""
+"""The models in models/ are small, predict an unseen text well, translate and draft."""
 
+import numpy as np
 import pytest
 
 import utils
 from decoding.beam import beam_search
+from decoding.drafters import DraftModel, Measured
 from decoding.score import score
-from generate import begin
+from generate import begin, generate
 from page.live import arrays_in
+from samplers import greedy
+from tests.support.tiny import drafted_by
 
 UNSEEN = (
     "One day, a girl named Mia went to the park with her mom. She saw a big red kite in the"
@@ -34,3 +38,14 @@ def test_en_de_translates():
     *ids, end = beam_search(model, start, 100, width=4)[0].ids
     assert tokenizer.decode(ids) == "Meine Mutter liest ein Buch im Garten."
     assert end in model.stop_ids
+
+
+def test_en_de_accepts_most_drafts_of_en_de_draft_and_writes_the_same():
+    (tokenizer, model), (_, small) = map(utils.load, ("en-de", "en-de-draft"))
+    assert sum(x.size for x in arrays_in(small.params)) <= 6e5
+    source = tokenizer.encode("The weather is nice today.")
+    draft, _ = begin(small, source)
+    measured = Measured(DraftModel(draft, greedy, np.random.default_rng(0)))
+    drafted = generate(model, source, 100, loop=drafted_by(measured))
+    assert list(drafted) == list(generate(model, source, 100))
+    assert measured.acceptance > 0.5
