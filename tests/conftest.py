@@ -4,6 +4,7 @@ pyproject.toml sets pytest's `pythonpath`."""
 import os
 import shutil
 import signal
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -51,7 +52,8 @@ def draft(tmp_path_factory):
 
 
 @pytest.fixture
-def console(capsys, letters):
+def console(capsys, letters, monkeypatch):
+    monkeypatch.setattr(sys, "path", [*sys.path])  # a plug's folder leaves it with the test
     return Console(capsys, letters)
 
 
