@@ -230,16 +230,6 @@ def test_a_caller_may_finish_a_text(loop, n_taken):
 
 
 @either_loop
-def test_generate_ends_with_a_stop_id(loop):
-    text = list(generate(MODEL, [3, 1], 20, WARM, seed=4, loop=loop))
-    assert len(set(text)) > 3
-    for stop_ids in ({text[6]}, {text[0]}, {text[3], text[9]}):
-        model = tiny_gpt2(stop_ids=stop_ids)
-        end = min(text.index(stop) for stop in stop_ids)
-        assert list(generate(model, [3, 1], 20, WARM, seed=4, loop=loop)) == text[: end + 1]
-
-
-@either_loop
 def test_generate_is_reproducible_and_greedy_by_default(loop):
     prompt = [5, 5]
     plain = list(generate(MODEL, prompt, 9, loop=loop))

@@ -5,7 +5,6 @@ fixtures/make_seq2seq.py wrote the checkpoints, and the results of transformers 
 
 import copy
 import json
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -15,14 +14,13 @@ import gpt2
 import utils
 from decoding.batching import Rows, continuous
 from decoding.beam import beam_search
-from decoding.drafters import DraftModel, NGramStore, PromptLookup
-from families.layers import ACTIVATIONS
-from families.seq2seq import T5, EncoderDecoder, relative_bias
+from decoding.drafters import NGramStore
+from families.seq2seq import EncoderDecoder, relative_bias
 from generate import Sequence, begin, cached, generate, naive
 from loading.config import FORCED, forced_filters
 from loading.seq2seq import set_languages
-from samplers import Sampler, min_length, no_repeat_ngram, one_hot, temperature
-from tests.support.tiny import Traced, chain_rule, close, dense, drafted_by, filled, p_value, traced
+from samplers import Sampler, min_length, no_repeat_ngram, one_hot
+from tests.support.tiny import Traced, close, drafted_by, traced
 
 FOLDERS = Path(__file__).parents[1] / "fixtures" / "seq2seq"
 NAMES = ["t5", "t5-gated-untied", "t5-narrow-heads", "bart", "bart-forced", "bart-cnn"]
@@ -53,27 +51,6 @@ def greedy_ids(name, row, n, loop=cached):
     """Return at most n ids, generated greedily for source number `row`."""
     sampler = Sampler(*filters(reader(name, row), n), to_probs=one_hot)
     return list(generate(MODELS[name], EXPECTED[name]["sources"][row], n, sampler, loop=loop))
-
-
-def tiny_t5(n_vocab=4, n_ctx=8, seed=0):
-    """Return a random T5: d_model 8, two heads with d_head 3, and a gated MLP with d_ff 10. With
-    its vocabulary of 4 tokens, a test can list all short texts."""
-    rng, norm = np.random.default_rng(seed), {"g": (8,)}
-    attn = {name: dense(8, 6, bias=False) for name in "qkv"} | {"o": dense(6, 8, bias=False)}
-    mlp = {name: dense(8, 10, bias=False) for name in ("c_fc", "gate")}
-    block = {"attn": attn, "attn_norm": norm, "mlp": mlp | {"c_proj": dense(10, 8, bias=False)}}
-    block["mlp_norm"] = norm
-    stack = {"relative_bias": (8, 2), "norm": norm}
-    crossed = block | {"cross": attn, "cross_norm": norm}
-    shapes = {
-        "wte": (n_vocab, 8),
-        "encoder": stack | {"blocks": [block] * 2},
-        "decoder": stack | {"blocks": [crossed]},
-        "lm_head": (n_vocab, 8),
-    }
-    params = filled(shapes, lambda _, shape: rng.normal(0, 0.6, shape).astype(np.float32))
-    more = {"scale_head": False, "max_distance": 20, "start_ids": [0]}
-    return T5(params, 2, n_ctx, ACTIVATIONS["gelu_new"], **more)
 
 
 # --- the reference implementation -----------------------------------------------------------------
@@ -135,32 +112,6 @@ def test_the_buckets_of_relative_positions_equal_the_reference_s(key):
     table = np.arange(n_buckets)[:, None]  # the "bias" of bucket i is i
     bias = relative_bias(table, np.arange(601), bool(both_ways), max_distance)
     np.testing.assert_array_equal(bias[0, 300], np.load(FOLDERS / "buckets.npz")[key])
-
-
-# --- speculation and sampling in a batch ----------------------------------------------------------
-
-SOURCE, OTHER = [1, 3, 2, 2, 0], [3, 3, 1]
-
-
-def tiny_reader(source):
-    return tiny_t5(seed=2).read(source)
-
-
-WARM = Sampler(temperature(1.5))
-TABLES = [chain_rule(tiny_reader(source), [0], 2, WARM) for source in (SOURCE, OTHER)]
-
-
-@pytest.mark.parametrize("kind", ["lookup", "model"])
-def test_sampled_speculation_has_the_distribution_of_the_model(kind):
-    """The chi-square test also detects a wrong source."""
-    model, rng = tiny_reader(SOURCE), np.random.default_rng(1)
-    drafter = PromptLookup(4, 2, before=SOURCE)
-    if kind == "model":
-        drafter = DraftModel(tiny_t5().read(SOURCE), WARM, np.random.default_rng(5))
-    loop = drafted_by(drafter, gamma=2)
-    counts = Counter(tuple(generate(model, [0], 2, WARM, rng, loop)) for _ in range(600))
-    assert p_value(counts, TABLES[0]) > 0.001
-    assert p_value(counts, TABLES[1]) < 1e-9
 
 
 # --- the encoder runs once ------------------------------------------------------------------------

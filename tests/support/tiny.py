@@ -54,8 +54,8 @@ def gpt2_shapes(n_vocab, n_ctx, n_embd, n_layer):
     return {"wte": wte, "wpe": wpe, "blocks": [block] * n_layer, "ln_f": norm, "lm_head": wte}
 
 
-def dense(n_in, n_out, bias=True):
-    return {"w": (n_out, n_in)} | ({"b": (n_out,)} if bias else {})
+def dense(n_in, n_out):
+    return {"w": (n_out, n_in), "b": (n_out,)}
 
 
 def filled(shapes, make, name=""):

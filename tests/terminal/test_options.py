@@ -124,23 +124,18 @@ def test_a_checkpoint_may_choose_the_method(console, tmp_path):
 
 
 NONSENSE = """
--n 1.5 | --tokens | --tokens -1 | --seed -1 | --seed x | --samples 0 | --stop | --stop= | --seed=--
---temperature -1 | --temperature nan | --temperature hot | --top-k -1 | --top-k 2.5
---top-p 1.1 | --min-p -0.1 | --min-p 1.5 | --repetition-penalty -1 | --no-repeat-ngram -1
---method best | --method | --no-such-flag | --top 3 | --method beam --beams 0 | --gamma 0
+-n 1.5 | --tokens -1 | --seed -1 | --seed x | --samples 0 | --stop | --stop= | --seed=--
+--temperature -1 | --temperature nan | --temperature hot | --top-k -1
+--top-p 1.1 | --min-p -0.1 | --min-p 1.5 | --no-repeat-ngram -1
+--method best | --no-such-flag | --top 3 | --method beam --beams 0 | --gamma 0
 --repetition-penalty 0 | --min-length -1 | --method beam --length-penalty=nan
 --method beam --length-penalty=1000 | --method=--
 --method naive --gamma 2 | --method speculative
---beams 2 | --gamma 2 | --draft stories-draft | --length-penalty 2
---method ngram --draft x | --method speculative --beams 2 | --method lookup --drafter mine.py:x
---method naive --loop mine.py:x | --method speculative --draft x --drafter mine.py:x
---method beam --temperature 1 | --method beam --top-k 3
---method beam --top-p 0.5 | --method beam --min-p 0.5
---score --explain | --score --compare | --explain --compare | --compare --interactive
---score --temperature 1 | --score -n 3 | --score --stop x | --score --method naive
---score --seed 1 | --score --filter mine.py:x | --score --gamma 2
+--beams 2 | --draft stories-draft | --length-penalty 2 | --method beam --top-k 3
+--method lookup --drafter mine.py:x | --method naive --loop mine.py:x
+--method speculative --draft x --drafter mine.py:x
+--score --explain | --score -n 3 | --score --gamma 2 | --compare --interactive
 --live | --interactive | --json --explain | --json --compare | b --html x.html
---score --html x.html
 """
 
 

@@ -9,7 +9,6 @@ MISTAKES = [
     ("layers", "-1.0` instead", "(var + eps) ** -0.5", "(var + eps) ** -1.0"),
     ("layers", "b added before", "* g + b).astype", "* g + b * g).astype"),
     ("layers", "float64", "math.sqrt(2 / math.pi)", "np.sqrt(2 / np.pi)"),
-    ("attention", "`q` instead of `q / math.sqrt", " / float(np.sqrt(q.shape[-1]))", ""),
     ("attention", "`q.shape[-1]` instead", "float(np.sqrt(q.shape[-1]))", "q.shape[-1]"),
     ("attention", "visible keys hidden", "mask < 0", "mask == 0"),
     ("mask", "0)` instead of", "np.full((n_all, n_all), -1e10, np.float32), 1)",
