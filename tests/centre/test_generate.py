@@ -137,8 +137,7 @@ def test_advance_passes_new_tokens_in_chunks_and_at_least_the_last_token():
 
 
 def test_a_long_prompt_passes_in_chunks_of_256():
-    model, watched = tiny_gpt2(n_ctx=600), []
-    watched = Watched(model)
+    watched = Watched(tiny_gpt2(n_ctx=600))
     next(generate(watched, [1] * 550, 3))
     assert watched.shapes == [(256,), (256,), (38,)]
 

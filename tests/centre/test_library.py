@@ -46,11 +46,6 @@ def test_a_user_s_file_with_the_name_of_ours_hides_it_as_the_readme_says(folder)
     assert "cannot import name 'load' from 'utils'" in python("mine/story.py", cwd=folder).stderr
 
 
-def test_the_command_line_runs_in_a_different_folder(tmp_path):
-    done = python(str(HOUSE / "generate.py"), "One day", "-n", "3", cwd=tmp_path, PYTHONPATH="")
-    assert done.returncode == 0 and done.stdout.startswith("One day")
-
-
 WRONG = """
 from generate import Model
 

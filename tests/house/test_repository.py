@@ -43,6 +43,5 @@ def test_the_workflow_runs_the_commands_of_ci():
     assert len(commands) == 3
     for command in commands:
         # Here uv runs the quick tests. All run with pip, which has TensorFlow, too.
-        assert command.replace('"', "").replace("uv run pytest --all", "pytest --all") in ci, (
-            command
-        )
+        command = command.replace('"', "").replace("uv run pytest --all", "pytest --all")
+        assert command in ci

@@ -21,7 +21,7 @@ from page.candidates import candidates, filter_names
 from page.recorder import recording
 from page.run import Die
 from page.why import KEEP, parts
-from samplers import Sampler, draw, greedy, make_sampler, min_length
+from samplers import Sampler, draw, greedy, make_sampler
 from tests.support.pages import METHODS, array, data_of, drafted, recorded, run
 from tests.support.tiny import tiny_gpt2
 
@@ -396,12 +396,3 @@ def test_incomplete_characters_and_special_tokens_have_labels(stories):
     assert page.label(tokenizer, tokenizer.encode(" cat")[0]) == " cat"
     data = run("en-de")
     assert data["labels"][data["source"][-1]] == "</s>" and data["source_pieces"][-1] == ""
-
-
-@pytest.mark.slow
-def test_four_hundred_tokens_of_stories_stay_below_2_mb(stories):
-    tokenizer, model = stories
-    go_on = min_length(404, model.stop_ids)
-    data = recorded(tokenizer, model, "Once upon a time", 400, first=[go_on], temperature=0.8)
-    assert len(data["ids"]) == 404 and array(data, "skipped", -1)[0] == 0
-    assert 1_000_000 < len(page.html(data).encode()) < 2_000_000

@@ -91,9 +91,8 @@ class Debugger:
                 self.n_operations += 1
 
     def same(self, value, number, what):
-        if (
-            "of" in self.record.values[number]
-        ):  # weights, or the whole cache: only the shape is kept
+        # Of weights, and of the whole cache, only the shape is kept.
+        if "of" in self.record.values[number]:
             assert self.record.shape(number) == value.shape
         else:
             ours = content(self.plain, self.plain.store(value))
