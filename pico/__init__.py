@@ -23,5 +23,5 @@ def given(default):  # -> what the command line says after the page's name, or e
 def end(kind, error, trace):  # after an error: a traceback, if it is an error of the code
     if kind is BrokenPipeError:  # `head` has closed the pipe
         os._exit(0)
-    is_known = kind in (ModuleNotFoundError, utils.UserError)
-    sys.__excepthook__(kind, error, None if is_known else trace)
+    known = ModuleNotFoundError, utils.UserError
+    sys.__excepthook__(kind, error, None if kind in known else trace)

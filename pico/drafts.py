@@ -15,14 +15,14 @@ from pico.choices import draw
 from pico.forward import generate, gpt2, softmax
 
 
-def speculative(model, drafter, ids, to_probs, n_passes, rng):  # yields the ids of each pass
+def speculative(model, drafter, ids, to_probs, n_passes, rng):  # yields drafts and new ids
     for _ in range(n_passes):
         drafts, qs = drafter(ids, to_probs, rng)  # each draft, and the q that it was drawn from
         logits = model(ids + drafts)  # one pass: [len(ids) + len(drafts), n_vocab]
         ps = to_probs(logits[len(ids) - 1 :])  # a p after the text, and after each draft
         new_ids = verify(drafts, qs, ps, rng)
         ids = ids + new_ids
-        yield new_ids  # one, and one more for each accepted draft
+        yield drafts, new_ids  # one new id, and one more for each accepted draft
 
 
 # x is drafted and accepted with probability q(x) * min(1, p(x) / q(x)) = min(q(x), p(x)). To reach
@@ -65,10 +65,11 @@ if __name__ == "__main__":  # To try: n=1 in from_model. At most 2 tokens a pass
     by_small, by_text = partial(from_model, small), partial(from_text, tokenizer.n_vocab)
     ids, rng = tokenizer.encode(prompt), np.random.default_rng(0)
     for drafter, to_probs in [(by_small, one_hot), (by_text, one_hot), (by_small, softmax)]:
-        parts = list(speculative(large, drafter, ids, to_probs, 14, rng))
-        new_ids = sum(parts, [])
+        drafts, parts = zip(*speculative(large, drafter, ids, to_probs, 14, rng))
+        n_small, new_ids = len(sum(drafts, [])) * (drafter is by_small), sum(parts, [])
         print("|".join([prompt, *map(tokenizer.decode, parts)]))
-        print(f"{drafter.func.__name__}, {to_probs.__name__}: {len(new_ids)} tokens, 14 passes (|)")
+        name = f"{drafter.func.__name__} and {to_probs.__name__}: {len(new_ids)} tokens in"
+        print(f"{name} {len(parts)} passes (|) of the large model, {n_small} of the small one")
         if to_probs is one_hot:
             print("the ids of forward.py:", new_ids == list(generate(large, ids, len(new_ids))))
     p, q = softmax(large(ids)[-1]), softmax(small(ids)[-1])  # of the first token after the prompt

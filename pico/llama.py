@@ -1,6 +1,5 @@
-"""Llama on one page: GPT-2 with five changes, numbered in the page's order. Touvron et al. 2023,
-"LLaMA: Open and Efficient Foundation Language Models"; for change 3, "Llama 2". Full file:
-families/llama.py, with four more changes for Llama's relatives.
+"""Llama on one page: GPT-2 with five numbered changes. Touvron et al. 2023, "LLaMA: Open and
+Efficient Foundation Language Models"; for change 3, "Llama 2". Full file: families/llama.py.
 """
 
 from functools import partial
