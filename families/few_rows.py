@@ -6,7 +6,6 @@ products without a copy. Where these run, we multiply a few rows by small blocks
 small product runs on one core, so n_threads() threads share a large weight.
 """
 
-import contextlib
 import functools
 import os
 import threading
@@ -29,15 +28,23 @@ SHARE = 2**19  # for fewer weights per thread, another thread does not pay off
 SMALL_MODEL = 2**9, 2**22  # n_embd and n_vocab * n_embd are below these numbers
 
 
-class Pass(threading.local, contextlib.ExitStack):
-    """A pass of a small model, from wte[ids] to n_vocab logits. Until it is closed, BLAS has one
-    thread: more would be slower, and much slower if another program keeps a core busy."""
+class Pass(threading.local):
+    """A pass of a small model: it begins with wte[ids] and ends with n_vocab logits. Meanwhile BLAS
+    has one thread. More are slower, and much slower if another program keeps a core busy."""
 
-    n_vocab = 0
+    n_vocab = n_before = 0  # n_before: BLAS's threads before the pass; 0: there is no pass
+
+    def begin(self, n_vocab):
+        self.n_vocab, self.n_before = n_vocab, n_threads()
+        set_threads(1)
+
+    def end(self):
+        if self.n_before:
+            set_threads(self.n_before)
+        self.n_vocab = self.n_before = 0
 
 
-small_pass = Pass()  # each Python thread has its own, but they share BLAS's threads
-one_by_one = threading.Lock()  # for changes of BLAS's threads
+small_pass = Pass()
 
 
 class Weight(np.ndarray):
@@ -51,16 +58,14 @@ class Weight(np.ndarray):
         rows = x.reshape(-1, x.shape[-1])  # one product for the whole batch, not one per sequence
         y = product(rows, np.asarray(self)).reshape(*x.shape[:-1], self.shape[1])
         if self.shape[1] == small_pass.n_vocab:  # y are the logits
-            small_pass.close()
+            small_pass.end()
         return y
 
     def __getitem__(self, index):
-        small_pass.close()  # if an error has ended it
+        small_pass.end()  # if an error has left it
         is_small = self.shape[-1] < SMALL_MODEL[0] and self.size < SMALL_MODEL[1]
-        with one_by_one:
-            if isinstance(index, np.ndarray) and is_small and n_threads() > 1:  # wte[ids]
-                small_pass.enter_context(BLAS.limit(limits=1))
-                small_pass.n_vocab = len(self)
+        if isinstance(index, np.ndarray) and is_small and n_threads() > 1:  # wte[ids]
+            small_pass.begin(len(self))
         return np.asarray(self)[index]
 
 
@@ -89,6 +94,11 @@ def in_parts(blocks, rows, w):  # [n_rows, n_in], [n_in, n_out] -> [n_rows, n_ou
 def n_threads():
     """Return how many threads BLAS uses now, or 1 if unknown."""
     return max((x.num_threads for x in BLAS.lib_controllers), default=1) if BLAS else 1
+
+
+def set_threads(n):
+    for library in BLAS.lib_controllers:
+        library.set_num_threads(n)
 
 
 @functools.cache

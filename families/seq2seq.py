@@ -55,7 +55,7 @@ class EncoderDecoder:
             k, v = (gpt2.linear(x, **block["cross"][name]) for name in "kv")
             cache.append(layer, split_heads(k, self.n_head), split_heads(v, self.n_head))
         cache.length = len(source)
-        small_pass.close()  # the encoder computes no logits
+        small_pass.end()  # the encoder computes no logits
         return Decoder(self, cache)
 
     def encode(self, ids):  # [..., n_source] -> [..., n_source, d_model]

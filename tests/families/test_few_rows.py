@@ -4,7 +4,7 @@ and blocks are used only where they are faster."""
 import os
 import subprocess
 import sys
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from threading import Thread
 
 import numpy as np
@@ -155,11 +155,8 @@ class Blas:
     def __init__(self):
         self.lib_controllers = [self]
 
-    @contextmanager
-    def limit(self, limits):
-        before, self.num_threads = self.num_threads, limits
-        yield
-        self.num_threads = before
+    def set_num_threads(self, n):
+        self.num_threads = n
 
 
 def test_a_small_model_runs_on_one_thread_and_a_large_one_beside_it_does_not(monkeypatch, pays):
