@@ -26,7 +26,7 @@ def cached(model, ids, n):  # yields the same ids as `generate`
 
 
 def gpt2(ids, cache, wte, wpe, blocks, ln_f, n_head):  # the new ids [n_new] -> [n_new, n_vocab]
-    n_old = len(cache["keys", 0])  # 0 at first: a missing list is empty
+    n_old = len(cache["keys", 0])  # 0 at first: defaultdict adds a []
     n_all = n_old + len(ids)
     x = wte[ids] + wpe[n_old:n_all]  # [n_new, n_embd]: the new tokens follow the old ones
     mask = causal_mask(n_all)[n_old:]  # [n_new, n_all]: the rows of the new tokens

@@ -1,6 +1,6 @@
 """From logits to one token: temperature, top-k and top-p change the logits, then a draw picks one.
 
-A temperature below 1 makes likely tokens likelier (Ackley et al. 1985). Top-k and top-p remove
+A temperature below 1 favours the likeliest tokens (Ackley et al. 1985). Top-k and top-p remove
 unlikely tokens (Fan et al. 2018, Holtzman et al. 2020): softmax turns the logit -inf into a 0. Full
 file: samplers.py. Next: merges.py.
 """
@@ -19,11 +19,11 @@ def top_k(logits, k):  # [n_vocab] -> [n_vocab]: keep the k likeliest tokens, an
     return np.where(logits >= np.sort(logits)[-k], logits, -np.inf)
 
 
-def top_p(logits, p):  # [n_vocab] -> [n_vocab]: keep the fewest tokens whose P sums to p or more
+def top_p(logits, p):  # [n_vocab] -> [n_vocab]: keep the fewest tokens whose P sums to p, and ties
     probs = softmax(logits)
     falling = np.sort(probs)[::-1]  # the likeliest token first
     before = np.cumsum(falling, dtype=np.float64) - falling  # 0.5 0.3 0.2 -> 0 0.5 0.8
-    least = falling[before < p - 1e-6][-1]  # the least P kept: those before it did not reach p
+    least = falling[before < p - 1e-6][-1]  # the least P kept; 1e-6 is for rounding errors
     return np.where(probs >= least, logits, -np.inf)
 
 

@@ -1,9 +1,10 @@
 """Speculative decoding: a drafter guesses the next tokens; the model checks them all in one pass.
 
-The text has exactly the model's own distribution. Here this saves passes but no time, because each
-rereads the text; with a cache, a large model's pass over five new tokens takes little longer than
-over one. p is the model's distribution, q the drafter's: Leviathan et al. 2023, "Fast Inference
-from Transformers via Speculative Decoding". Full file: speculative.py. Next: translate.py.
+The text has exactly the model's own distribution. Nothing is faster here, where each pass of either
+model rereads the text. With caches, a large model's pass over five new tokens takes little longer
+than over one. p is the model's distribution, q the drafter's: Leviathan et al. 2023, "Fast
+Inference from Transformers via Speculative Decoding". Full file: speculative.py. Next:
+translate.py.
 """
 
 from functools import partial
@@ -26,7 +27,7 @@ def speculative(model, drafter, ids, to_probs, n_passes, rng):  # yields drafts 
 
 
 # x is drafted and accepted with probability q(x) * min(1, p(x) / q(x)) = min(q(x), p(x)). To reach
-# p(x), max(0, p(x) - q(x)) is missing. It sums to P(rejection), and a rejection draws from it.
+# p(x), max(0, p(x) - q(x)) is missing. Over all x it sums to P(rejection), which draws from it.
 def verify(drafts, qs, ps, rng):  # -> the accepted drafts, and one more token
     accepted = []
     for x, q, p in zip(drafts, qs, ps):
@@ -46,7 +47,7 @@ def from_model(small, ids, to_probs, rng, n=4):  # a drafter: each draft is a pa
     return drafts, qs
 
 
-def from_text(n_vocab, ids, to_probs, rng, n=4):  # a drafter: what last followed this token
+def from_text(n_vocab, ids, to_probs, rng, n=4):  # a drafter: what last followed ids[-1]
     for i in reversed(range(len(ids) - 1)):
         if ids[i] == ids[-1]:
             drafts = ids[i + 1 : i + 1 + n]

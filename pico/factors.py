@@ -27,7 +27,7 @@ if __name__ == "__main__":  # To try: "One day, a bird sang." Which tokens save 
     bits = -np.log2(ps).sum()  # -log2 of the product: a sum, which never underflows
     mean = bits / len(ps)  # perplexity: as unsure as a choice of 2**mean equal tokens
     print(f"total {bits:18.2f} bits, {mean:.2f} per token: perplexity 2^{mean:.2f} = {2**mean:.1f}")
-    _, small = load("stories-draft", gpt2)  # a small model, because this takes n_vocab passes
+    _, small = load("stories-draft", gpt2)  # a small model, for so many passes
     first = softmax(small(ids)[-1])  # [n_vocab]: P(a | text) of every token a
     rows = [p * softmax(small(ids + [a])[-1]) for a, p in enumerate(first)]  # row a: P(a, b | text)
     print(f"P of all {np.size(rows):,} two-token continuations, summed: {np.sum(rows):.5f}")

@@ -13,7 +13,7 @@ from pico import given, load
 def generate(model, ids, n, choose=np.argmax):  # yields the n ids that follow, one by one
     for _ in range(n):
         logits = model(ids)  # [n_seq, n_vocab]: a pass over the whole text
-        last = logits[-1]  # [n_vocab]: a logit for every possible next token
+        last = logits[-1]  # [n_vocab]: a score (logit) for every possible next token
         next_id = int(choose(last))  # np.argmax is greedy: it takes the best token
         ids = ids + [next_id]
         yield next_id
@@ -21,7 +21,7 @@ def generate(model, ids, n, choose=np.argmax):  # yields the n ids that follow, 
 
 def gpt2(ids, wte, wpe, blocks, ln_f, n_head):  # [n_seq] -> [n_seq, n_vocab]
     x = wte[ids] + wpe[: len(ids)]  # [n_seq, n_embd]: a vector for the token, one for its position
-    mask = causal_mask(len(ids))  # the model was trained to predict tokens that it cannot see
+    mask = causal_mask(len(ids))  # or row i could look up token i + 1, which it is to predict
     for block in blocks:  # {"ln_1": {g, b}, "attn": {"c_attn": {w, b}, "c_proj": {w, b}}, ...}
         h = layer_norm(x, **block["ln_1"])
         x = x + self_attention(h, mask, n_head, **block["attn"])  # brings in earlier tokens
@@ -46,7 +46,7 @@ def self_attention(x, mask, n_head, c_attn, c_proj):  # [n_seq, n_embd] -> [n_se
 def multi_head(q, k, v, mask, n_head):  # 3 x [n_seq, n_embd] -> [n_seq, n_embd]
     qs, ks, vs = [np.split(part, n_head, axis=-1) for part in (q, k, v)]  # n_head parts of each
     heads = [attention(qs[i], ks[i], vs[i], mask) for i in range(n_head)]
-    return np.hstack(heads)  # side by side again: each head had weights of its own
+    return np.hstack(heads)  # side by side again: each head made its own mixture
 
 
 def attention(q, k, v, mask):  # 3 x [n_seq, d_head], [n_seq, n_seq] -> [n_seq, d_head]

@@ -27,7 +27,7 @@ def rms_norm(x, g):  # 1. A simpler norm: each row gets mean square 1; its mean 
 
 def self_attention(x, mask, frequencies, n_head, q, k, v, o):  # 2. No linear layer has a bias
     queries = [rotate(part, frequencies) for part in np.split(x @ q["w"].T, n_head, axis=-1)]
-    n_kv_head = len(k["w"]) // queries[0].shape[-1]  # 3. Fewer heads of keys and values to cache
+    n_kv_head = len(k["w"]) // queries[0].shape[-1]  # 3. Heads share keys: a smaller cache
     keys = [rotate(part, frequencies) for part in np.split(x @ k["w"].T, n_kv_head, axis=-1)]
     values = np.split(x @ v["w"].T, n_kv_head, axis=-1)  # n_kv_head x [n_seq, d_head]
     shared = [i * n_kv_head // n_head for i in range(n_head)]  # head -> its keys: 0 0 0 0 1 1 1 1
@@ -39,10 +39,10 @@ def rotate(x, frequencies):  # [n_seq, d_head] -> same. 4. A token's position ro
     angles = np.outer(np.arange(len(x), dtype=np.float32), frequencies)  # [n_seq, d_head / 2]
     cos, sin = np.cos(angles), np.sin(angles)  # angle: position * frequency, in radians
     a, b = np.split(x, 2, axis=-1)  # d_head / 2 points (a, b): a is from the first half
-    return np.hstack([a * cos - b * sin, a * sin + b * cos])  # q @ k.T sees only the distance
+    return np.hstack([a * cos - b * sin, a * sin + b * cos])  # q @ k.T: position is distance now
 
 
-def feed_forward(x, gate, c_fc, c_proj):  # [n_seq, n_embd] -> same. 5. The MLP has a gate
+def feed_forward(x, gate, c_fc, c_proj):  # [n_seq, n_embd] -> same. 5. silu(gate x) scales c_fc x
     g = x @ gate["w"].T  # [n_seq, n_inner]
     silu = g / (1 + np.exp(-g))  # like gelu: about 0 for very negative g, about g for large g
     return (silu * (x @ c_fc["w"].T)) @ c_proj["w"].T

@@ -18,7 +18,7 @@ def translate(english, wte, n_head, encoder, decoder):  # ids [n_source] -> Germ
     new_ids = generate(lambda ids: decode(ids, source, wte, n_head, **decoder)[0], [0], 100)
     german = list(takewhile(lambda id: id != 1, new_ids))  # from <pad>, 0, to </s>, 1
     _, weights = decode([0] + german, source, wte, n_head, **decoder)
-    return german, weights  # [n + 1, n_source]: row i was looked at for german[i]
+    return german, weights  # [n + 1, n_source]: row i, what german[i] looked at
 
 
 def encode(ids, wte, n_head, blocks, norm, relative_bias):  # [n_source] -> [n_source, n_embd]
@@ -34,7 +34,7 @@ def encode(ids, wte, n_head, blocks, norm, relative_bias):  # [n_source] -> [n_s
 
 def decode(ids, source, wte, n_head, blocks, norm, relative_bias):  # German ids [n]
     x = wte[ids]  # [n, n_embd]
-    bias = position_bias(len(ids), relative_bias, relative_bias)
+    bias = position_bias(len(ids), relative_bias, relative_bias)  # no later ones: masked below
     bias[:, causal_mask(len(ids))] = -np.inf  # in every head
     for block in blocks:
         h = rms_norm(x, **block["attn_norm"])
@@ -52,7 +52,7 @@ def attention(x, source, bias, n_head, q, k, v, o):  # [n, n_embd] looks at [n_s
     queries = np.array(np.split(x @ q["w"].T, n_head, axis=-1))  # [n_head, n, d_head]
     keys = np.array(np.split(source @ k["w"].T, n_head, axis=-1))  # [n_head, n_source, d_head],
     values = np.array(np.split(source @ v["w"].T, n_head, axis=-1))  # computed again in each pass
-    scores = queries @ keys.swapaxes(1, 2) + bias  # [n_head, n, n_source]; T5 does not scale
+    scores = queries @ keys.swapaxes(1, 2) + bias  # [n_head, n, n_source], without / d_head**0.5
     weights = softmax(scores)
     return np.hstack(weights @ values) @ o["w"].T, weights.mean(0)  # heads joined; mean weights
 
@@ -61,15 +61,13 @@ def position_bias(n, earlier, later):  # 2 tables [n_rows, n_head] -> scores to 
     i, j = np.indices((n, n))
     distance = abs(j - i)
     near = len(earlier) // 2  # half of the rows: one per distance; far ones share the rest
-    far = np.log(np.maximum(distance, near) / near) / np.log(
-        128 / near
-    )  # from 0 at near to 1 at 128
+    far = np.log(np.maximum(distance, near) / near) / np.log(128 / near)  # 0 at near, 1 at 128
     row = np.where(distance < near, distance, near + np.minimum(far * near, near - 1).astype(int))
     bias = np.where((j > i)[:, :, None], later[row], earlier[row])  # [n, n, n_head]
     return np.moveaxis(bias, -1, 0)
 
 
-def rms_norm(x, g):  # like layer_norm in pico/forward.py, but no mean is subtracted
+def rms_norm(x, g):  # like layer_norm in pico/forward.py, but no mean is subtracted, and no b added
     return x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-6) * g
 
 
