@@ -35,10 +35,12 @@ class Pass(threading.local):
     n_vocab = n_before = 0  # n_before: BLAS's threads before the pass; 0: there is no pass
 
     def begin(self, n_vocab):
+        """Give BLAS one thread until `end`."""
         self.n_vocab, self.n_before = n_vocab, n_threads()
         set_threads(1)
 
     def end(self):
+        """Give BLAS back the threads that it had before the pass, if there is one."""
         if self.n_before:
             set_threads(self.n_before)
         self.n_vocab = self.n_before = 0

@@ -16,7 +16,8 @@ BYTE_PIECE = re.compile("<0x([0-9A-F]{2})>")  # a token for one byte of a rare c
 WRITE = "transformers writes it: AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)"
 PREFIXED = "gpt2", "bart", "GPT2Tokenizer", "BartTokenizer", "RobertaTokenizer"
 PLAIN = {"special": True, "lstrip": False, "rstrip": False, "single_word": False}
-CHANGES = "dropout", "continuing_subword_prefix", "end_of_word_suffix", "ignore_merges"  # of BPE
+# Settings of byte-pair encoding that encoder.py does not have.
+CHANGES = "dropout", "continuing_subword_prefix", "end_of_word_suffix", "ignore_merges"
 MARKS = re.compile("<s>|<pad>|</s>|[a-z]{2}_[A-Z]{2}")  # tokens around a text; en_XX is English
 
 
