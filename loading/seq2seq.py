@@ -40,10 +40,11 @@ def read_t5(folder: Path, config: dict, n_tokens: int, ends: dict) -> T5:
     n_vocab, d, n_inner, n_head, d_head, n_buckets = read_sizes(config, *keys)
     sizes = {"n_vocab": n_vocab, "d": d, "n_inner": n_inner, "n_head": n_head, "n_tokens": n_tokens}
     sizes |= {"n_q": n_head * d_head, "n_kv": n_head * d_head, "n_buckets": n_buckets}
-    tensors, tied = read_weights(folder, "transformer.", UNUSED), config.get("tie_word_embeddings")
-    scale_head = config.get("scale_decoder_outputs", tied is not False)
+    tensors = read_weights(folder, "transformer.", UNUSED)
+    tied = config.get("tie_word_embeddings") is not False
+    scale_head = config.get("scale_decoder_outputs", tied)
     # For transformers 5, the head of a T5 v1.1 is tied, too, but it is not scaled.
-    tied = tied is not False and (scale_head or "lm_head.weight" not in tensors)
+    tied = tied and (scale_head or "lm_head.weight" not in tensors)
     head, params = settle_embeddings(tensors, COPIES, tied), {}
     form = config.get("feed_forward_proj", "relu")  # the two newer keys below win
     name = "gelu_new" if form == "gated-gelu" else form.removeprefix("gated-")

@@ -23,6 +23,7 @@ class Row:
         self.sequence: Any = None
         self.cache: Any = None
         self.source, self.text, self.started = list[int](), "", 0.0
+        self.decoded, self.n_known = "", 0
         self.times, self.ended = list[float](), False
         self.n_printed: int | None = None  # not even the opening
 
@@ -50,13 +51,18 @@ class Row:
                 self.decoded += self.stream.feed(token)
         if not (more or self.ended):
             self.decoded += self.stream.finish()
-        text, stops = self.decoded[self.n_known :], self.stops
+        text, stops = self.written, self.stops
         if found := [text.index(stop) for stop in stops if stop in text]:
             self.sequence.finish("stop")
         # If more text may follow, hold back an ending that could become a stop text.
         held = [n for stop in stops for n in range(len(stop)) if more and text.endswith(stop[:n])]
         self.text = text[: min(found, default=len(text) - max(held, default=0))]
         self.ended = self.ended or bool(found) or not more
+
+    @property
+    def written(self) -> str:
+        """Return the decoded text after the prompt, with what is held back."""
+        return self.decoded[self.n_known :]
 
     @property
     def ids(self) -> list[int]:

@@ -48,7 +48,7 @@ class Shell:
             return
         elif last.sequence and last.sequence.stop_reason == "eos":
             return print("(the text has ended: type a new one)")
-        elif last.sequence and any(stop in last.decoded for stop in session.settings["stop"]):
+        elif any(stop in last.written for stop in session.settings["stop"]):
             return print("(a stop text has ended the text: type a new one, or /stop off)")
         else:
             session.start(last)

@@ -50,7 +50,7 @@ def about(number: int, prompts: list[str]) -> Iterator[None]:
     except Exception as error:
         if len(prompts) > 1:
             where = f"prompt {number + 1} of {len(prompts)}, {prompts[number][:30]!r}: "
-            vars(error)["__notes__"] = [where]  # as add_note does, from Python 3.11 on
+            vars(error).setdefault("__notes__", []).append(where)  # add_note of Python 3.11
         raise
 
 
@@ -59,9 +59,10 @@ def report(error: BaseException, before: str = "") -> None:
     arose in a part that the user wrote. End the program if its output is closed."""
     if isinstance(error, bdb.BdbQuit):  # the user has left the debugger; `python -m pdb` catches it
         raise error
-    quit_if_closed(error)
     frames = traceback.walk_tb(error.__traceback__)
     is_own = any(frame.f_globals.get("__name__") == PART for frame, _ in frames)
+    if not is_own or isinstance(error, BrokenPipeError):
+        quit_if_closed(error)
     foreseen = isinstance(error, ValueError | OSError | MemoryError) and not is_own
     message = str(error) or type(error).__name__
     if isinstance(error, ModuleNotFoundError) and not is_own:
@@ -70,5 +71,5 @@ def report(error: BaseException, before: str = "") -> None:
         message = f"{error.name} is not installed: pip install {libraries}; {uv}"
     elif not (foreseen or isinstance(error, UserError)):
         return traceback.print_exception(error)
-    notes = "".join(getattr(error, "__notes__", []))
+    notes = "".join(getattr(error, "__notes__", [])[-1:])
     print(f"{before}{UserError(notes + message)}", file=sys.stderr)

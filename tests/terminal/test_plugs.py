@@ -179,7 +179,7 @@ def test_an_error_of_a_model_or_in_a_file_s_text_gives_a_traceback(console, mine
     assert "No such file" in console.refused(1, "a", "--filter", "none.py:f")
     mine.write_text("raise SystemExit")
     assert "the file ends the program" in console.refused(1, "a", "--filter", f"{mine}:f")
-    for code in "def f(:", "1 / 0", "import no_such_module", "raise OSError(1)":
+    for code in "def f(:", "1 / 0", "import no_such_module", "raise OSError(22, 0)":
         mine.write_text("\n" + code)
         status, out, err = console("a", "--filter", f"{mine}:f")
         assert (status, out) == (1, "") and f'File "{mine}", line 2' in err

@@ -60,6 +60,8 @@ def test_a_text_that_has_ended_is_not_continued(console, tmp_path):
     assert "ended by end of text" in last and ended == "(the text has ended: type a new one)\n"
     _, ended, _, more = console.session("the cat", "", "/stop off", "", words=["--stop", "tm"])
     assert ended.startswith("(a stop text has ended the text") and more.startswith("tm")
+    *_, more = console.session("the cat", "", words=["--stop", "the", "-n", 1])  # in the prompt
+    assert "1 token" in more
 
 
 def test_a_view_without_a_text_takes_the_last_one(console, tmp_path):
