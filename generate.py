@@ -1,23 +1,25 @@
-"""Generate text token by token. `naive` reads the whole text at each step; `cached` reads it once.
-A loop gets a model and a Sequence (below): the text so far, and how to draw the next token.
-
-On the command line: python generate.py "Once upon a time"
+"""Generate text token by token. The whole idea is a loop that everybody can write:
 
     >>> from utils import load
     >>> tokenizer, model = load("stories")
     >>> ids = tokenizer.encode("Once upon a time")
-    >>> tokenizer.decode(generate(model, ids, n=10))
-    ', there was a little girl named Lily. She'
+    >>> for _ in range(10):
+    ...     logits = model(ids)  # [n_seq, n_vocab]: row i scores what may follow token i
+    ...     next_id = logits[-1].argmax()  # greedy: the best token after the last one
+    ...     ids.append(int(next_id))
+    >>> tokenizer.decode(ids)
+    'Once upon a time, there was a little girl named Lily. She'
+
+`naive` is this loop with a sampler and an end. `cached` yields the same tokens, but reads each only
+once. On the command line: python generate.py "Once upon a time"
 """
 
 from __future__ import annotations
 
-if __name__ == "__main__":  # before NumPy, which may be missing; cli imports this file again
-    import sys
+if __name__ == "__main__":  # before NumPy: if that is missing, the command line says what to do
+    from terminal.cli import main
 
-    from terminal import cli
-
-    sys.exit(cli.main())
+    raise SystemExit(main())
 
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
@@ -28,30 +30,36 @@ from samplers import Ids, Sampler, draw, greedy
 
 
 def naive(model: Model, sequence: Sequence) -> Iterator[int]:
-    """Yield tokens the simplest way: run the model over the whole text, then draw one token."""
+    """Yield ids the simplest way: run the model over the whole text, then draw the next id.
+
+    sequence: the text so far, and how to draw its next token; see the class below.
+    """
     while sequence.running:
-        logits = model(np.array(sequence.ids), last=1)[-1]  # [n_vocab]
-        probabilities = sequence.sampler(logits, sequence.ids)
-        yield sequence.append(draw(probabilities, sequence.rng))
+        ids = np.array(sequence.ids)
+        logits = model(ids, last=1)[-1]  # [n_vocab]; last=1: no other row of logits is needed
+        probabilities = sequence.sampler(logits, sequence.ids)  # some samplers avoid repetitions
+        next_id = draw(probabilities, sequence.rng)
+        yield sequence.append(next_id)
 
 
 def cached(model: Model, sequence: Sequence, cache: Any = None) -> Iterator[int]:
-    """Yield the same tokens as `naive`, but run the model over each token only once.
+    """Yield the same ids as `naive`, but run the model over each only once.
 
     cache: it may already contain the beginning of the text, such as the earlier turns of a chat.
     """
     cache = model.new_cache() if cache is None else cache
     while sequence.running:
         logits = advance(model, sequence.ids, cache)  # first the prompt, then one token at a time
-        probabilities = sequence.sampler(logits, sequence.ids)  # [n_vocab]
-        yield sequence.append(draw(probabilities, sequence.rng))
+        probabilities = sequence.sampler(logits, sequence.ids)
+        next_id = draw(probabilities, sequence.rng)
+        yield sequence.append(next_id)
 
 
 def advance(model: Model, ids: Any, cache: Any, chunk: int = 256) -> np.ndarray:
-    """Run the model over the ids [..., n_all] after the first cache.length, which the cache has.
-    Return the logits [..., n_vocab] after the last id. Chunks save memory in a long prompt."""
+    """Run the model over those of the ids [..., n_all] that are not in the cache yet. Return the
+    logits [..., n_vocab] after the last one. Chunks save memory in a long prompt."""
     ids = np.asarray(ids)
-    cache.cut(ids.shape[-1] - 1)  # a cache has no logits: run the last token, even if it is there
+    cache.cut(ids.shape[-1] - 1)  # so that a resumed text has logits, even if all of it is cached
     for start in range(cache.length, ids.shape[-1], chunk):
         logits = model(ids[..., start : start + chunk], cache, last=1)  # [..., 1, n_vocab]
     return logits[..., -1, :]
@@ -95,11 +103,11 @@ class Sequence:
         self.stop_reason: str | None = None
         self._check_length()
 
-    def append(self, token: int) -> int:
-        """Append the next token and return it. A stop id or the maximum length ends the text."""
-        self.ids.append(int(token))
+    def append(self, next_id: int) -> int:
+        """Append the next id and return it. A stop id or the maximum length ends the text."""
+        self.ids.append(int(next_id))
         self._check_length()
-        if token in self.stop_ids:
+        if next_id in self.stop_ids:
             self.finish("eos")
         return self.ids[-1]
 

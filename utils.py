@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from loading import hub, openai
-from loading.config import read_ends, read_json
+from loading.config import read_json, set_ends
 from loading.errors import MALFORMED, UserError, again, explained
 from loading.gpt2 import read_gpt2
 from loading.llama import FAMILIES, read_llama
@@ -40,8 +40,8 @@ def load(name_or_folder: str | Path, fetch: bool = True) -> tuple[Any, Any]:
         if (kind := str(config["model_type"])) not in READERS:
             raise ValueError(f"model_type is {kind:.50}, not one of {', '.join(READERS)}")
         tokenizer = read_tokenizer(folder, kind)
-        ends = read_ends(folder, config, tokenizer)
-        model = READERS[kind](folder, config, tokenizer.n_vocab, ends)
+        model = READERS[kind](folder, config, tokenizer.n_vocab)
+        set_ends(model, folder, config, tokenizer.end_of_text)
         if {*range(model.n_vocab, tokenizer.n_vocab)} - {*tokenizer.special.values()}:
             sizes = f"the tokenizer has {tokenizer.n_vocab} tokens, the model {model.n_vocab}"
             raise ValueError(f"{sizes}: one of them belongs to another model")

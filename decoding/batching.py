@@ -22,7 +22,7 @@ import numpy as np
 
 from decoding.drafters import common_prefix
 from generate import Sequence, advance
-from gpt2 import Cache, new_positions
+from gpt2 import Cache
 from samplers import Ids, draw
 
 
@@ -116,26 +116,22 @@ class Rows(Cache):
 
     def join(self, cache: Any) -> None:
         """Add a text's cache as a row."""
-        row = cache.kv[:, :, None, :, : cache.length]
         if self.kv is None:
-            self.kv, self.n_ctx = row[:, :, :0], cache.n_ctx
+            self.kv, self.n_ctx = cache.kv[:, :, None][:, :, :0], cache.n_ctx  # no rows yet
             self.source = Rows() if hasattr(cache, "source") else None
-        n_slots = max(row.shape[-2], self.kv.shape[-2])
-        self.kv = np.concatenate([with_slots(self.kv, n_slots), with_slots(row, n_slots)], axis=2)
+        self.make_room(cache.length)
+        row = np.zeros_like(self.kv, shape=(*self.kv.shape[:2], 1, *self.kv.shape[3:]))
+        row[:, :, 0, :, : cache.length] = cache.kv[..., : cache.length, :]
+        self.kv = np.concatenate([self.kv, row], axis=2)
         self.length = np.append(self.length, cache.length)
         if self.source:
             self.source.join(cache.source)
 
-    def reserve(self, n_new):  # -> [n_rows, n_new]
-        longest = self.length.max()
-        positions, n_all = new_positions(n_new, self.n_ctx, longest), longest + n_new
-        if n_all > self.kv.shape[-2]:
-            self.kv = with_slots(self.kv, min(2 * n_all, self.n_ctx))
-        return positions - (longest - self.length)[:, None]
-
     def append(self, layer, k, v):  # 2 x [n_rows, n_head, n_new, d_head]
         n_rows, _, n_new, _ = k.shape
-        n_all, rows = self.length.max() + n_new, np.arange(n_rows)[:, None]
+        n_all = self.length.max() + n_new
+        self.make_room(n_all)
+        rows = np.arange(n_rows)[:, None]
         positions = self.length[:, None] + np.arange(n_new)  # [n_rows, n_new]
         self.kv[0, layer][rows, :, positions] = k.swapaxes(1, 2)
         self.kv[1, layer][rows, :, positions] = v.swapaxes(1, 2)
@@ -151,8 +147,3 @@ class Rows(Cache):
             self.length = self.length[rows]
             if self.source:
                 self.source.select(rows)
-
-
-def with_slots(kv, n_slots):  # [..., n, d_head] -> [..., n_slots, d_head], new slots are 0
-    new = np.zeros((*kv.shape[:-2], n_slots - kv.shape[-2], kv.shape[-1]), np.float32)
-    return np.concatenate([kv, new], axis=-2)

@@ -9,6 +9,8 @@ p_large >= alpha * max p_large, else -inf.
     python generate.py "Once upon a time" --model "examples/contrastive.py:contrastive()" -n 60
 """
 
+from typing import Any
+
 import numpy as np
 
 import utils
@@ -29,7 +31,9 @@ def contrastive(large="stories", small="stories-draft", alpha=0.1, small_tempera
         difference = log_p - log_softmax(amateur_logits / np.float32(small_temperature))
         return np.where(plausible, difference, np.float32(-np.inf))
 
-    return tokenizer, Pair(expert, amateur, subtract)
+    pair: Any = Pair(expert, amateur, subtract)
+    pair.generation_config = expert.generation_config
+    return tokenizer, pair
 
 
 class Pair:
@@ -40,7 +44,6 @@ class Pair:
         self.one, self.two, self.combine = one, two, combine
         self.n_vocab, self.stop_ids = one.n_vocab, one.stop_ids
         self.n_ctx = min(one.n_ctx, two.n_ctx)
-        self.generation_config = one.generation_config
 
     def __call__(self, ids, cache=None, last=None):
         if cache is None:

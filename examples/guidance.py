@@ -33,7 +33,7 @@ class Guided:
     def __init__(self, model, gamma, empty=()):
         self.model, self.gamma, self.empty = model, np.float32(gamma), [*empty]
         self.n_vocab, self.n_ctx, self.stop_ids = model.n_vocab, model.n_ctx, model.stop_ids
-        self.generation_config = model.generation_config
+        self.generation_config = getattr(model, "generation_config", {})
 
     def read(self, prompt):
         """Return the Pair for a prompt, a list of ids. Its texts begin with pair.start_ids."""

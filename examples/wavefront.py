@@ -39,7 +39,7 @@ def prefill(model, ids, cache):  # [..., n_new]
     n_chunks = n_new // CHUNK
     if n_chunks < 2:
         return
-    cache.reserve(n_new)
+    cache.make_room(cache.length + n_new)
     ends = np.linspace(0, n_new, n_chunks + 1).astype(int)
     stored = [Semaphore(len(cache.kv[0])), *(Semaphore(0) for _ in range(n_chunks))]
     chunks = [Chunk(cache, *its) for its in zip(cache.length + ends, stored, stored[1:])]
@@ -56,7 +56,7 @@ def prefill(model, ids, cache):  # [..., n_new]
             for chunk in reversed(chunks):  # a release wakes the next chunk
                 chunk.last_layer = 0
                 chunk.stored.release()
-    cache.length = cache.length + n_new
+    cache.commit(n_new)
 
 
 class Chunk(Cache):

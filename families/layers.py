@@ -21,12 +21,6 @@ def feed_forward(x, c_fc, c_proj, activation, gate=None):  # [..., d_model] -> [
     return gpt2.linear(h, **c_proj)
 
 
-def last_rows(x, last):  # [..., n_new, n] -> [..., last, n], all rows if last is None
-    if last is not None and last < 1:
-        raise ValueError(f"last={last}: at least one position has logits")
-    return x if last is None else x[..., -last:, :]
-
-
 def gelu_erf(x):  # [...] -> same: x/2 * (1 + erf(x / sqrt(2))), Hendrycks & Gimpel 2016
     z = np.abs(x) * math.sqrt(0.5)
     t = 1 / (1 + 0.3275911 * z)  # Abramowitz & Stegun 7.1.26: the error of erf is below 1.5e-7

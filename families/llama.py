@@ -24,7 +24,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 import gpt2
-from families.layers import feed_forward, last_rows, rms_norm, silu
+from families.layers import feed_forward, rms_norm, silu
 from gpt2 import Cache, merge_heads, split_heads
 
 
@@ -43,11 +43,8 @@ class Llama:
         scale: float | None = None,  # a factor for the attention scores; None: 1 / sqrt(d_head)
         embed_scale: float = 1,  # a factor for the embeddings
         caps: tuple[float | None, float | None] = (None, None),  # soft caps: scores, logits
-        stop_ids: Sequence[int] = (),  # the ids that end a text
-        config: dict | None = None,  # the checkpoint's settings for generation
     ):
-        self.params, self.n_head, self.n_ctx = params, n_head, n_ctx
-        self.stop_ids, self.generation_config = tuple(stop_ids), config or {}
+        self.params, self.n_head, self.n_ctx, self.stop_ids = params, n_head, n_ctx, ()
         self.frequencies, self.windows = frequencies, windows or [None] * len(frequencies)
         self.activation, self.eps = activation, eps
         self.n_vocab, self.n_embd = params["wte"].shape
@@ -61,16 +58,17 @@ class Llama:
         """Return float32 logits. cache and last are the same as in GPT2.__call__."""
         ids = np.asarray(ids)
         n_new = ids.shape[-1]
-        positions = gpt2.new_positions(n_new, self.n_ctx) if cache is None else cache.reserve(n_new)
+        positions = gpt2.new_positions(n_new, self.n_ctx, cache)
         mask = gpt2.causal_mask(positions)
         x = self.params["wte"][ids] * self.embed_scale  # [..., n_new, n_embd]
         for layer, block in enumerate(self.params["blocks"]):
             x = self.block(x, **block, positions=positions, mask=mask, cache=cache, layer=layer)
-        x = norm(last_rows(x, last), self.params["norm"], self.eps)
+        x = x if last is None else x[..., max(n_new - last, 0) :, :]
+        x = norm(x, self.params["norm"], self.eps)
         logits = gpt2.linear(x, self.params.get("lm_head", self.params["wte"]))
         logits = soft_cap(logits, self.logit_cap)
         if cache is not None:
-            cache.length = cache.length + n_new
+            cache.commit(n_new)
         return logits
 
     def block(self, x, attn, mlp, positions, mask, cache, layer, **norms):

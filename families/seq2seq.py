@@ -17,7 +17,7 @@ import numpy as np
 
 import gpt2
 from families.few_rows import small_pass
-from families.layers import feed_forward, gelu_erf, last_rows, rms_norm
+from families.layers import feed_forward, gelu_erf, rms_norm
 from generate import check_prompt
 from gpt2 import Cache, merge_heads, split_heads
 from samplers import Ids
@@ -30,17 +30,17 @@ class EncoderDecoder:
     list, and perhaps a final "norm". A block has "attn": {"q", "k", "v", "o"}, "mlp": {"c_fc",
     "c_proj", perhaps "gate"}, "attn_norm" and "mlp_norm". A decoder's block also has "cross", with
     the same keys as "attn", and "cross_norm". n_head: two numbers, for encoder and decoder; n_ctx:
-    the maximum length of a source or answer, in tokens; start_ids: the ids that start each answer.
+    the maximum length of a source or answer, in tokens.
     """
 
     activation: Callable  # [...] -> same
+    generation_config: dict  # a checkpoint's settings
     pre_norm = True  # True: x + f(norm(x)), as in GPT-2; False: norm(x + f(x))
     scaled = True  # True: divide the attention scores by sqrt(d_head)
 
-    def __init__(self, params, n_head, n_ctx, start_ids, stop_ids=(), config=None):
+    def __init__(self, params, n_head, n_ctx):
         self.params, (self.n_head_encoder, self.n_head), self.n_ctx = params, n_head, n_ctx
-        self.start_ids, self.stop_ids = list(start_ids), tuple(stop_ids)
-        self.generation_config = config or {}
+        self.start_ids, self.stop_ids = [0], []  # a checkpoint has its own
         self.n_vocab, self.d_model = params["wte"].shape
 
     def read(self, source: Ids) -> "Decoder":
@@ -50,11 +50,10 @@ class EncoderDecoder:
         blocks = self.params["decoder"]["blocks"]
         d_head = len(blocks[0]["cross"]["k"]["w"]) // self.n_head
         cache = Cache(len(blocks), (), self.n_head, self.n_ctx, d_head)
-        cache.reserve(len(source))
         for layer, block in enumerate(blocks):
             k, v = (gpt2.linear(x, **block["cross"][name]) for name in "kv")
             cache.append(layer, split_heads(k, self.n_head), split_heads(v, self.n_head))
-        cache.length = len(source)
+        cache.commit(len(source))
         small_pass.end()  # the encoder computes no logits
         return Decoder(self, cache)
 
@@ -124,12 +123,11 @@ class Decoder:
         self.family, self.source, self.params = family, source, family.params
         self.n_vocab, self.n_ctx, self.n_head = family.n_vocab, family.n_ctx, family.n_head
         self.start_ids, self.stop_ids = family.start_ids, family.stop_ids
-        self.generation_config = family.generation_config
 
     def __call__(self, ids, cache=None, last=None):  # [..., n_new] -> [..., n_new, n_vocab]
         """Return float32 logits. cache and last are the same as in GPT2.__call__."""
         n_new = np.shape(ids)[-1]
-        positions = gpt2.new_positions(n_new, self.n_ctx) if cache is None else cache.reserve(n_new)
+        positions = gpt2.new_positions(n_new, self.n_ctx, cache)
         source = self.source if cache is None else cache.source
         ends = np.array(source.length)[..., None] - 1  # every query sees the source up to here
         source_mask = gpt2.causal_mask(ends)  # [..., 1, 1, n_source]
@@ -140,11 +138,11 @@ class Decoder:
         for layer, block in enumerate(stack["blocks"]):
             more = {"source": (*kv[:, layer], source_mask), "cache": cache, "layer": layer}
             x = family.block(x, **block, mask=mask, n_head=self.n_head, **more)
-        x = last_rows(x, last)
+        x = x if last is None else x[..., max(n_new - last, 0) :, :]
         x = family.norm(x, **stack["norm"]) if "norm" in stack else x
         logits = family.logits(x)
         if cache is not None:
-            cache.length = cache.length + n_new
+            cache.commit(n_new)
         return logits
 
     def new_cache(self, *batch: int) -> Any:
@@ -166,9 +164,9 @@ class T5(EncoderDecoder):
     scaled = False
 
     def __init__(
-        self, params, n_head, n_ctx, activation, scale_head=True, max_distance=128, eps=1e-6, **ends
+        self, params, n_head, n_ctx, activation, scale_head=True, max_distance=128, eps=1e-6
     ):
-        super().__init__(params, (n_head, n_head), n_ctx, **ends)
+        super().__init__(params, (n_head, n_head), n_ctx)
         self.activation, self.scale_head = activation, scale_head
         self.max_distance, self.eps = max_distance, eps
 
@@ -192,10 +190,8 @@ class Bart(EncoderDecoder):
     Each stack also has "wpe" [2 + n_ctx, d_model] and "embed_norm". params also has "logits_bias"
     [1, n_vocab], and "lm_head" if the head does not share the matrix wte."""
 
-    def __init__(
-        self, params, n_head, n_ctx, activation=gelu_erf, pre_norm=False, embed_scale=1, **ends
-    ):
-        super().__init__(params, n_head, n_ctx, **ends)
+    def __init__(self, params, n_head, n_ctx, activation=gelu_erf, pre_norm=False, embed_scale=1):
+        super().__init__(params, n_head, n_ctx)
         self.activation, self.pre_norm, self.embed_scale = activation, pre_norm, embed_scale
 
     def embed(self, ids, positions, stack):  # [..., n], [..., n] or [n] -> [..., n, d_model]

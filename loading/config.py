@@ -43,27 +43,40 @@ def activation(name: str) -> Callable:
 
 def read_ids(config: dict, key: str, n_vocab: int, default: int | None = None) -> list[int]:
     """Return config[key], or the default, as a list. Drop, with a note, what is no id."""
-    ids = config.get(key, default)
-    ids = ids if isinstance(ids, list) else [ids] * (ids is not None)
-    lost = [id for id in ids if type(id) is not int or not 0 <= id < n_vocab]
-    if lost and key in config:
-        what = f"{key} {str(lost)[1:-1]:.100} is no id of the vocabulary"
-        print(f"note: {what}: it starts and ends no text", file=sys.stderr)
-    return [id for id in ids if type(id) is int and 0 <= id < n_vocab]
+    given = config.get(key, default)
+    given = given if isinstance(given, list) else [given] * (given is not None)
+    ids = [id for id in given if type(id) is int and 0 <= id < n_vocab]
+    if len(ids) < len(given) and key in config:
+        lost = ", ".join(repr(id) for id in given if id not in ids)
+        print(
+            f"note: {key} {lost:.100} is no id of the vocabulary: it starts and ends no text",
+            file=sys.stderr,
+        )
+    return ids
 
 
-def read_ends(folder: Path, config: dict, tokenizer: Any) -> dict:
-    """Return a model's arguments `stop_ids` (without eos_token_id: <|endoftext|>) and `config`: the
-    settings in generation_config.json, or else in config.json. Raises ValueError."""
-    [n_rows] = read_sizes(config, "vocab_size")
-    n_vocab = min(n_rows, tokenizer.n_vocab)
+def set_ends(model: Any, folder: Path, config: dict, end_of_text: int | None) -> None:
+    """Set what starts and ends a model's texts: stop_ids (without eos_token_id: end_of_text), an
+    encoder-decoder's start_ids, and generation_config: the settings in generation_config.json, or
+    else in config.json. Raises ValueError."""
     settings = read_json(folder / "generation_config.json", optional=True) or config
     if settings.get("force_bos_token_to_be_generated"):  # only in the first BART summarisers
         settings = {FORCED[0]: settings["bos_token_id"]} | settings
-    forced = {key: read_ids(settings, key, n_vocab) for key in FORCED if key in settings}
+    forced = {key: read_ids(settings, key, model.n_vocab) for key in FORCED if key in settings}
     settings = settings | {key: (*ids, None)[0] for key, ids in forced.items()}
-    stop_ids = read_ids(config | settings, "eos_token_id", n_vocab, tokenizer.end_of_text)
-    return {"stop_ids": stop_ids, "config": settings}
+    model.generation_config = settings
+    model.stop_ids = tuple(read_ids(config | settings, "eos_token_id", model.n_vocab, end_of_text))
+    if hasattr(model, "read"):
+        model.start_ids = read_start(config | settings, model.n_vocab)
+
+
+def read_start(config: dict, n_vocab: int) -> list[int]:
+    """Return the id that starts each answer of an encoder-decoder. Raises ValueError."""
+    first = {"t5": "pad_token_id", "bart": "eos_token_id", "mbart": "bos_token_id"}
+    for key in ("decoder_start_token_id", first[config["model_type"]]):
+        if ids := read_ids(config, key, n_vocab):
+            return ids[:1]
+    raise ValueError("no decoder_start_token_id")
 
 
 def forced_filters(settings: dict, length: int) -> list[Filter]:

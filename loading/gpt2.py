@@ -14,7 +14,7 @@ WHOLE = "wte=wte.weight wpe=wpe.weight ln_f+"
 BLOCK = "ln_1+ attn.c_attn+ attn.c_proj+ ln_2+ mlp.c_fc+ mlp.c_proj+"
 
 
-def read_gpt2(folder: Path, config: dict, n_tokens: int, ends: dict) -> GPT2:
+def read_gpt2(folder: Path, config: dict, n_tokens: int) -> GPT2:
     """Return a GPT-2, such as distilgpt2 or stories, with n_tokens tokens. Raises ValueError."""
     keys = "vocab_size", "n_positions", "n_embd", "n_layer", "n_head"
     n_vocab, n_ctx, d, n_layer, n_head = read_sizes(config, *keys)
@@ -28,9 +28,10 @@ def read_gpt2(folder: Path, config: dict, n_tokens: int, ends: dict) -> GPT2:
     blocks = [take(tensors, BLOCK, sizes, f"h.{i}.", flip=True) for i in range(n_layer)]
     params = take(tensors, WHOLE + head, sizes) | {"blocks": blocks}
     scale_queries(params, n_head, config)
-    function = activation(config.get("activation_function", "gelu_new"))
-    eps = float(config.get("layer_norm_epsilon", 1e-5))
-    return GPT2(params, n_head, activation=function, eps=eps, **ends)
+    model = GPT2(params, n_head)
+    model.activation = activation(config.get("activation_function", "gelu_new"))
+    model.eps = float(config.get("layer_norm_epsilon", 1e-5))
+    return model
 
 
 def scale_queries(params: Params, n_head: int, config: dict) -> None:

@@ -44,7 +44,7 @@ QK = " attn.q_norm=self_attn.q_norm attn.k_norm=self_attn.k_norm"
 NORMS = {"olmo2": AFTER + QK, "qwen3": BEFORE + QK, "gemma2": BOTH, "gemma3_text": BOTH + QK}
 
 
-def read_llama(folder: Path, config: dict, n_tokens: int, ends: dict) -> Llama:
+def read_llama(folder: Path, config: dict, n_tokens: int) -> Llama:
     """Return a model of FAMILIES with n_tokens tokens. Raises ValueError."""
     defaults = DEFAULTS | FAMILIES[config["model_type"]]
     config = defaults | {k: config[k] for k in config if k in defaults or k not in OWN}
@@ -64,7 +64,7 @@ def read_llama(folder: Path, config: dict, n_tokens: int, ends: dict) -> Llama:
     words = f"wte={embedding} norm" + settle_embeddings(tensors, [embedding], tied)
     blocks = [take(tensors, block, sizes, f"layers.{i}.") for i in range(n_layer)]
     params = take(tensors, words, sizes | {"n_tokens": n_tokens}) | {"blocks": blocks}
-    return Llama(params, n_head, n_ctx, **read_settings(config), **ends)
+    return Llama(params, n_head, n_ctx, **read_settings(config))
 
 
 def layout(config: dict) -> tuple[str, dict[str, int]]:

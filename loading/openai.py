@@ -92,7 +92,7 @@ def rewrite(released: Path, folder: Path) -> None:
         array = reader.get_tensor(name)  # a linear layer's matrix is [1, n_in, n_out]
         arrays[hub_name(name)] = array[0] if array.ndim == 3 else array
     save_file(arrays, folder / "model.safetensors", metadata={"format": "pt"})
-    read_gpt2(folder, config, n_vocab, {})  # this checks every array
+    read_gpt2(folder, config, n_vocab)  # this checks every array
 
 
 def hub_name(name: str) -> str:

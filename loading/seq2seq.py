@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from families.seq2seq import T5, Bart
-from loading.config import activation, read_ids, read_sizes
+from loading.config import activation, read_sizes
 from loading.errors import UserError
 from loading.parameters import settle_embeddings, take
 from loading.weights import read_weights
@@ -31,7 +31,7 @@ BART_BLOCK = """attn.q=self_attn.q_proj+ attn.k=self_attn.k_proj+ attn.v=self_at
     cross_norm=encoder_attn_layer_norm+ mlp.c_fc=fc1+ mlp.c_proj=fc2+ mlp_norm=final_layer_norm+"""
 
 
-def read_t5(folder: Path, config: dict, n_tokens: int, ends: dict) -> T5:
+def read_t5(folder: Path, config: dict, n_tokens: int) -> T5:
     """Return a T5, T5 v1.1 or Flan-T5 with n_tokens tokens. Raises ValueError."""
     n_layer = config.get("num_layers", config.get("num_hidden_layers"))  # one key with two names
     config = {"relative_attention_num_buckets": 32} | config | {"encoder_layers": n_layer}
@@ -60,11 +60,11 @@ def read_t5(folder: Path, config: dict, n_tokens: int, ends: dict) -> T5:
     n_ctx = config.get("n_positions", 512)  # T5 itself has no maximum length
     function = activation(config.get("dense_act_fn", name))
     reach = config.get("relative_attention_max_distance", 128)
-    eps, start = float(config.get("layer_norm_epsilon", 1e-6)), read_start(config, ends, n_tokens)
-    return T5(params, n_head, n_ctx, function, scale_head, reach, eps, **start)
+    eps = float(config.get("layer_norm_epsilon", 1e-6))
+    return T5(params, n_head, n_ctx, function, scale_head, reach, eps)
 
 
-def read_bart(folder: Path, config: dict, n_tokens: int, ends: dict) -> Bart:
+def read_bart(folder: Path, config: dict, n_tokens: int) -> Bart:
     """Return a BART or mBART with n_tokens tokens. Raises ValueError."""
     n_vocab, n_ctx, d = read_sizes(config, "vocab_size", "max_position_embeddings", "d_model")
     n_head = read_sizes(config, *[f"{side}_attention_heads" for side in ("encoder", "decoder")])
@@ -85,16 +85,7 @@ def read_bart(folder: Path, config: dict, n_tokens: int, ends: dict) -> Bart:
     params |= take(tensors, f"logits_bias=final_logits_bias wte={COPIES[0]}{head}", sizes)
     params["logits_bias"] = params["logits_bias"][:, :n_tokens]
     more = activation(config.get("activation_function", "gelu")), is_mbart, d**0.5 if scale else 1
-    return Bart(params, n_head, n_ctx, *more, **read_start(config, ends, n_tokens))
-
-
-def read_start(config: dict, ends: dict, n_tokens: int) -> dict:
-    """Add `start_ids`, the id that starts each answer, to the result of read_ends. ValueError."""
-    first = {"t5": "pad_token_id", "bart": "eos_token_id", "mbart": "bos_token_id"}
-    for key in ("decoder_start_token_id", first[config["model_type"]]):
-        if ids := read_ids(config | ends["config"], key, min(n_tokens, config["vocab_size"])):
-            return ends | {"start_ids": ids[:1]}
-    raise ValueError("no decoder_start_token_id")
+    return Bart(params, n_head, n_ctx, *more)
 
 
 def set_languages(tokenizer: Any, model: Any, source: str, target: str | None = None) -> None:

@@ -12,19 +12,19 @@ from page.trace import recording
 
 SIZES = {2: "k|v", 3: "last", 5: "n_head", 7: "d_head", 35: "n_embd", 105: "3 n_embd"}
 SIZES |= {140: "4 n_embd", 11: "n_vocab", 23: "n_ctx", 13: "n_new", 17: "n_all", 19: "n_layer"}
-SIZES |= {4: "n_slots", 16: "n_more", 20: "n_slots"}  # the cache grows from 4 to 20 slots
+SIZES |= {4: "n_slots", 18: "n_more", 22: "n_slots"}  # the cache grows from 4 to 22 slots
 
 
 def axes_in(modules):
     """Return {(place, node, name or operation): axes} for the arrays in a pass of GPT-2. An axis
     without a name is None. modules: as in the `recording` of the run that is to be named."""
     model, ids, found = tiny(), np.arange(13) % 11, {}
-    model.n_ctx = 20  # less than wpe has: the cache grows by less than n_all
+    model.n_ctx = 22  # less than wpe has
     with recording(modules, model) as record:
         for last in (3, None):
             cache = model.new_cache()
-            cache.reserve(4)
-            cache.length = 4
+            cache.make_room(2)  # for 4 tokens
+            cache.commit(4)
             model(ids, cache, last)
             model(ids, None, last)
     for node, frame, _, _, entries in record.stops:

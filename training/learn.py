@@ -176,7 +176,8 @@ def learn(path, n_steps, folder):
     trial = train(new_params(*sizes), N_HEAD, ids[:n_learnt], 2)
     announce(f"{n_steps:,} steps, on {n_learnt:,} tokens", n_steps, lambda: next(trial))
     params, step = new_params(*sizes), 0
-    model = GPT2(params, N_HEAD, end)
+    model = GPT2(params, N_HEAD)
+    model.stop_ids = end
     losses = train(params, N_HEAD, ids[:n_learnt], n_steps)
     try:
         with tqdm(losses, total=n_steps, unit="step") as bar:

@@ -8,7 +8,7 @@ import pytest
 
 import gpt2
 from families.layers import ACTIVATIONS
-from gpt2 import GPT2, causal_mask, gelu, layer_norm, log_softmax, softmax
+from gpt2 import causal_mask, gelu, layer_norm, log_softmax, softmax
 from tests.support.tiny import close, tiny_gpt2
 
 MODEL = tiny_gpt2()
@@ -93,11 +93,11 @@ def test_layer_norm_divides_by_the_root_of_variance_plus_epsilon():
 
 
 def test_a_model_has_its_epsilon_and_its_activation():
-    ids, small = FULL[:5], GPT2(MODEL.params, 2, eps=1e-9)
+    ids = FULL[:5]
     assert MODEL.eps == 1e-5 and MODEL.activation is gelu
-    assert 0 < np.abs(small(ids) - MODEL(ids)).max() < 0.1
+    assert 0 < np.abs(tiny_gpt2(eps=1e-9)(ids) - MODEL(ids)).max() < 0.1
     for more in ({"eps": 1.0}, {"activation": np.tanh}):
-        assert np.abs(GPT2(MODEL.params, 2, **more)(ids) - MODEL(ids)).max() > 0.1
+        assert np.abs(tiny_gpt2(**more)(ids) - MODEL(ids)).max() > 0.1
 
 
 def test_the_causal_mask():

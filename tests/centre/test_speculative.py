@@ -127,7 +127,8 @@ def test_the_passes_have_the_prompt_then_the_last_token_and_the_drafts():
 )
 @example([1] * 9, 9, "model with a shorter context", 4, None)
 def test_greedy_texts_and_stop_reasons_equal_the_cached_loop_s(prompt, n, name, gamma, finish_at):
-    model = GPT2(TARGET.params, TARGET.n_head, stop_ids=[5])
+    model = GPT2(TARGET.params, TARGET.n_head)
+    model.stop_ids = [5]
     drafter = make_drafter(name, TARGET, (prompt + greedy_ids(1))[: model.n_ctx])
     texts = []
     for loop in (cached, drafted_by(drafter, gamma)):

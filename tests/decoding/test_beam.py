@@ -35,7 +35,9 @@ REFERENCE = json.loads((FIXTURES / "beam.json").read_text(encoding="utf-8"))
 
 def random_model(stops="no end", seed=0):
     stop_ids, bias = STOPS[stops]
-    return GPT2(random_params(bias, stop_ids, seed), N_HEAD, stop_ids)
+    model = GPT2(random_params(bias, stop_ids, seed), N_HEAD)
+    model.stop_ids = stop_ids
+    return model
 
 
 # --- compared with transformers -------------------------------------------------------------------
@@ -74,7 +76,8 @@ def log_probability(model, prompt, ids):
 def test_a_width_of_all_sequences_equals_brute_force(stop_ids):
     params = random_params(seed=4)
     params["wte"], params["lm_head"] = params["wte"][:4], params["lm_head"][:4]
-    model, n = GPT2(params, N_HEAD, stop_ids), 4
+    model, n = GPT2(params, N_HEAD), 4
+    model.stop_ids = stop_ids
     total = {ids: math.log(p) for ids, p in chain_rule(model, [2, 0], n, Sampler()).items()}
     for penalty, early_stopping in [(0.0, False), (0.6, False), (1.0, True), (2.0, False)]:
         score = {ids: log_p / len(ids) ** penalty for ids, log_p in total.items()}

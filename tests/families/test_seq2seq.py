@@ -40,7 +40,7 @@ def reader(name, row):
 
 def filters(model, n):
     """Return the filters that the model's generation_config requires for n new tokens."""
-    config = model.generation_config
+    config = model.family.generation_config
     least, repeats = config.get("min_length"), config.get("no_repeat_ngram_size")
     found = [no_repeat_ngram(repeats)] if repeats else []
     found += [min_length(least, model.stop_ids)] if least else []

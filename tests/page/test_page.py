@@ -254,7 +254,7 @@ def family(name):
     """Return the model `name` and the first ids of a text."""
     folder = FIXTURES / name
     if name.startswith("llama/"):  # these have no tokenizer, so utils.load cannot load them
-        model = read_llama(folder, read_json(folder / "config.json"), 64, {})
+        model = read_llama(folder, read_json(folder / "config.json"), 64)
     else:
         model = utils.load(folder if "/" in name else name)[1]
     return begin(model, [5, 6, 7, 8, 9])

@@ -47,12 +47,12 @@ def test_a_model_defined_in_a_notebook_is_recorded():
 def test_a_recorded_value_is_a_copy_and_of_several_results_the_first():
     model = tiny_gpt2()
     cache = model.new_cache()
-    with recording(model, keep=["linear", "reserve"]) as calls:
+    with recording(model, keep=["linear", "new_positions"]) as calls:
         logits = model([1, 2, 3], cache)
     expected = logits.copy()
     logits[:] = 0
     np.testing.assert_array_equal(calls[0].calls[-1].value, expected)
-    assert calls[0].named("reserve")[0].value.tolist() == [0, 1, 2]
+    assert calls[0].named("new_positions")[0].value.tolist() == [0, 1, 2]
 
 
 def test_only_the_model_s_calls_inside_the_block_are_recorded():

@@ -25,7 +25,9 @@ def checkpoint(name):
     folder = (ROOT if name.startswith("models") else FIXTURES) / name
     if not name.startswith("llama"):
         return utils.load(folder)[1]
-    return read_llama(folder, read_json(folder / "config.json"), 64, {"stop_ids": [2]})
+    model = read_llama(folder, read_json(folder / "config.json"), 64)
+    model.stop_ids = (2,)
+    return model
 
 
 def tiny_gpt2(n_vocab=11, n_ctx=24, n_embd=8, n_layer=2, seed=8, n_head=2, **more):
@@ -38,7 +40,9 @@ def tiny_gpt2(n_vocab=11, n_ctx=24, n_embd=8, n_layer=2, seed=8, n_head=2, **mor
         return rng.normal(mean, deviation, shape).astype(np.float32)
 
     shapes = gpt2_shapes(n_vocab, n_ctx, n_embd, n_layer)
-    return GPT2(filled(shapes, random), n_head, **more)
+    model = GPT2(filled(shapes, random), n_head)
+    vars(model).update(more)
+    return model
 
 
 def gpt2_shapes(n_vocab, n_ctx, n_embd, n_layer):
