@@ -1,18 +1,18 @@
 """Text <-> token ids: byte-level byte-pair encoding (BPE), as GPT-2 introduced it.
 
-Built in six steps: learn which pairs of symbols to merge; merge them; cut a text into words; start
-with bytes, so that any text can be encoded; keep special tokens whole; decode tokens one by one.
+The first 256 tokens are the bytes, so that any text can be encoded. Then the most frequent pair of
+neighbours becomes a token, again and again. A new token gets the next free id:
 
-    >>> words = [word.encode() for word in gpt2_words("low lower low")]
-    >>> counts = Counter("".join(BYTE_TO_CHAR[byte] for byte in word) for word in words)
-    >>> merges = learn(counts, n_merges=4)
-    >>> tokens = [*BYTE_TO_CHAR.values(), *map("".join, merges)]
-    >>> tokenizer = Tokenizer({token: id for id, token in enumerate(tokens)}, merges)
-    >>> [tokenizer.decode([id]) for id in tokenizer.encode("slow lowest")]
-    ['s', 'low', ' lowe', 's', 't']
+    >>> tokenizer = learn_tokenizer("low lower low", n_merges=4)
+    >>> [(id, tokenizer.decode([id])) for id in range(256, 260)]
+    [(256, 'lo'), (257, 'low'), (258, ' low'), (259, ' lowe')]
+    >>> tokenizer.encode("slow lowest")  # s, low, " lowe", s, t
+    [82, 257, 259, 82, 83]
 
-Sources: Sennrich et al. 2016 (https://arxiv.org/abs/1508.07909), algorithm 1; Radford et al. 2019,
-"Language Models are Unsupervised Multitask Learners", section 2.2.
+Seven steps: learn which pairs to merge; merge them; cut a text into words; write bytes as
+characters; number the tokens; keep special tokens whole; decode tokens one by one. Sources:
+Sennrich et al. 2016 (https://arxiv.org/abs/1508.07909), algorithm 1; Radford et al. 2019, "Language
+Models are Unsupervised Multitask Learners", section 2.2.
 """
 
 import codecs
@@ -25,7 +25,7 @@ import regex  # type: ignore[import-untyped]
 
 def learn(counts: dict[str, int], n_merges: int) -> list[tuple[str, str]]:
     """Step 1: merge the most frequent pair of neighbours in all words, and repeat this. Return the
-    merged pairs in order. counts: how often each word occurs. In a tie, the pair met first wins.
+    merged pairs in order. counts: how often each word occurs. In a tie, the first pair wins.
 
     >>> learn({"low": 5, "lower": 2, "newest": 6, "widest": 3}, n_merges=4)
     [('e', 's'), ('es', 't'), ('l', 'o'), ('lo', 'w')]
@@ -55,15 +55,12 @@ def merge_all(symbols: list[str], ranks: dict[tuple[str, str], int]) -> list[str
 
     >>> merge_all(list("aaabdaaabac"), {("a", "a"): 0, ("a", "b"): 1, ("aa", "ab"): 2})
     ['aaab', 'd', 'aaab', 'a', 'c']
-
-        a  a  a  b  d  a  a  a  b  a  c      a and a, from left to right
-        aa    a  b  d  aa    a  b  a  c      a and b
-        aa    ab    d  aa    ab    a  c      aa and ab
-        aaab        d  aaab        a  c
     """
-    while pairs := ranks.keys() & zip(symbols, symbols[1:]):
+    while True:
+        pairs = [pair for pair in zip(symbols, symbols[1:]) if pair in ranks]
+        if not pairs:
+            return symbols
         symbols = merge(symbols, min(pairs, key=ranks.__getitem__))
-    return symbols
 
 
 def merge(symbols: list[str], pair: tuple[str, str]) -> list[str]:
@@ -71,7 +68,7 @@ def merge(symbols: list[str], pair: tuple[str, str]) -> list[str]:
     merged = symbols[:1]
     for symbol in symbols[1:]:
         if (merged[-1], symbol) == pair:
-            merged[-1] += symbol
+            merged[-1] += symbol  # now longer than the left part, so it does not match again
         else:
             merged.append(symbol)
     return merged
@@ -96,6 +93,21 @@ BYTE_TO_CHAR = bytes_to_unicode()
 CHAR_TO_BYTE = {char: byte for byte, char in BYTE_TO_CHAR.items()}
 
 
+def learn_tokenizer(text: str, n_merges: int) -> "Tokenizer":
+    """Learn a tokenizer from a text."""
+    return Tokenizer(*learn_tokens(Counter(gpt2_words(text)), n_merges))
+
+
+def learn_tokens(counts: dict[str, int], n_merges: int) -> tuple[dict, list]:
+    """Step 5: return the vocabulary {token: id} and the merges. The bytes come first, in GPT-2's
+    order. counts: how often each word occurs."""
+    spelled = {"".join(map(BYTE_TO_CHAR.get, word.encode())): counts[word] for word in counts}
+    merges = learn(spelled, n_merges)
+    tokens = sorted(CHAR_TO_BYTE) + [left + right for left, right in merges]
+    distinct = dict.fromkeys(tokens)  # two merges can make the same token
+    return {token: id for id, token in enumerate(distinct)}, merges
+
+
 class Tokenizer:
     """Byte-level BPE with a `vocab` {token: id} and `merges` [(left, right), ...].
 
@@ -106,8 +118,9 @@ class Tokenizer:
 
     def __init__(self, vocab: dict[str, int], merges: list[tuple[str, str]]):
         self.vocab, self.merges, self.n_vocab = vocab, merges, len(vocab)
-        made = {*BYTE_TO_CHAR.values(), *map("".join, merges)}
-        if missing := made.union(*merges) - vocab.keys():  # also the two parts of each merge
+        made = {*CHAR_TO_BYTE, *map("".join, merges)}
+        parts = {part for pair in merges for part in pair}
+        if missing := (made | parts) - vocab.keys():
             raise ValueError(f"{len(missing)} symbols have no id, such as {min(missing)!r}")
         if sorted(vocab.values()) != list(range(len(vocab))):
             raise ValueError(f"the {len(vocab)} ids are not 0 to {len(vocab) - 1}")
@@ -118,12 +131,14 @@ class Tokenizer:
         self._word_ids = functools.lru_cache(2**16)(self._encode_word)  # words recur in a text
 
     def encode(self, text: str, special: bool = False) -> list[int]:
-        """Step 5: return a text's ids. Special tokens in it are plain text unless special=True."""
-        ids = list[int]()
-        longest_first = sorted(self.special, key=len, reverse=True) if special else []
-        any_special = "|".join(map(regex.escape, longest_first)) or "(?!)"  # (?!) never matches
-        for i, part in enumerate(regex.split(f"({any_special})", text)):
-            ids += [self.special[part]] if i % 2 else self.plain_ids(part)
+        """Step 6: return a text's ids. Special tokens in it are plain text unless special=True."""
+        if not special or not self.special:
+            return self.plain_ids(text)
+        longest_first = sorted(self.special, key=len, reverse=True)
+        any_special = "|".join(map(regex.escape, longest_first))
+        ids: list[int] = []
+        for part in regex.split(f"({any_special})", text):  # ( ) keeps the special tokens, too
+            ids += [self.special[part]] if part in self.special else self.plain_ids(part)
         return ids
 
     def decode(self, ids: Iterable[int]) -> str:
@@ -159,7 +174,7 @@ def as_unicode(text: str) -> str:
 
 
 class Stream:
-    """Step 6: decode ids one by one. Together, the returned pieces equal decode(all ids)."""
+    """Step 7: decode ids one by one. Together, the returned pieces equal decode(all ids)."""
 
     def __init__(self, tokenizer: Tokenizer):
         self._tokenizer = tokenizer

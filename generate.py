@@ -10,8 +10,10 @@
     >>> tokenizer.decode(ids)
     'Once upon a time, there was a little girl named Lily. She'
 
-`naive` is this loop with a sampler and an end. `cached` yields the same tokens, but reads each only
-once. On the command line: python generate.py "Once upon a time"
+`naive` is this loop with a sampler and an end; `cached` yields the same ids, but reads each token
+only once. Both get a Sequence: the text so far, and how to draw its next token.
+
+On the command line: python generate.py "Once upon a time"
 """
 
 from __future__ import annotations
@@ -30,10 +32,7 @@ from samplers import Ids, Sampler, draw, greedy
 
 
 def naive(model: Model, sequence: Sequence) -> Iterator[int]:
-    """Yield ids the simplest way: run the model over the whole text, then draw the next id.
-
-    sequence: the text so far, and how to draw its next token; see the class below.
-    """
+    """Yield ids the simplest way: run the model over the whole text, then draw the next id."""
     while sequence.running:
         ids = np.array(sequence.ids)
         logits = model(ids, last=1)[-1]  # [n_vocab]; last=1: no other row of logits is needed

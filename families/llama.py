@@ -1,21 +1,21 @@
-"""Llama and its relatives: today's decoders, which are GPT-2 with up to nine changes.
+"""Llama and its relatives: today's decoders, which are GPT-2 with five to nine changes.
 
     ids [..., n_new] -> wte -> n_layer x (attention, MLP) -> logits [..., n_new, n_vocab]
 
+Llama makes five. pico/llama.py shows them on one page.
 1. RMS norms replace layer norms.
 2. Each layer rotates queries and keys by angles that depend on their positions; there is no wpe.
-   (Every fourth layer of SmolLM3 does not: it has no positions at all.)
 3. Several query heads share one head of keys and values, which makes the cache smaller.
 4. The MLP is gated: activation(gate x) * c_fc x. The activation is SiLU, or GELU in Gemma.
-5. Most matrices have no biases. In Qwen2, those of queries, keys and values have.
+5. The matrices have no biases. In Qwen2, those of queries, keys and values have.
+Its relatives make four more.
 6. There are norms of queries and keys (Qwen3, OLMo 2, Gemma 3) or after sublayers (OLMo 2, Gemma).
-7. A layer may see only a window of the last tokens (Mistral, Gemma).
+7. A layer may see only a window of the last tokens (Mistral, Gemma), or no positions (SmolLM3).
 8. Soft caps limit the attention scores and the logits (Gemma 2).
 9. The embeddings have a scale, and the attention scores a different one (Gemma).
 
-Touvron et al. 2023, "Llama 2: Open Foundation and Fine-Tuned Chat Models". Read this file beside
-gpt2.py: both have the same order, and the same names. A model makes the changes for which its files
-contain parameters or settings.
+A model makes the changes for which its files contain parameters or settings. Touvron et al. 2023,
+"Llama 2: Open Foundation and Fine-Tuned Chat Models". The order and the names are those of gpt2.py.
 """
 
 import math
@@ -25,7 +25,6 @@ import numpy as np
 
 import gpt2
 from families.layers import feed_forward, rms_norm, silu
-from gpt2 import Cache, merge_heads, split_heads
 
 
 class Llama:
@@ -59,10 +58,11 @@ class Llama:
         ids = np.asarray(ids)
         n_new = ids.shape[-1]
         positions = gpt2.new_positions(n_new, self.n_ctx, cache)
-        mask = gpt2.causal_mask(positions)
+        turns, mask = rotations(positions, self.frequencies), gpt2.causal_mask(positions)
         x = self.params["wte"][ids] * self.embed_scale  # [..., n_new, n_embd]
         for layer, block in enumerate(self.params["blocks"]):
-            x = self.block(x, **block, positions=positions, mask=mask, cache=cache, layer=layer)
+            seen = window_mask(mask, self.windows[layer], positions)
+            x = self.block(x, **block, turn=turns[layer], mask=seen, cache=cache, layer=layer)
         x = x if last is None else x[..., max(n_new - last, 0) :, :]
         x = norm(x, self.params["norm"], self.eps)
         logits = gpt2.linear(x, self.params.get("lm_head", self.params["wte"]))
@@ -71,34 +71,34 @@ class Llama:
             cache.commit(n_new)
         return logits
 
-    def block(self, x, attn, mlp, positions, mask, cache, layer, **norms):
-        """Attention mixes tokens; the MLP then works on each token separately. x is [..., n_new,
-        n_embd], as is the result. norms: attn_norm and mlp_norm are for the inputs of attention and
-        MLP, attn_post_norm and mlp_post_norm for their outputs. Only Gemma has all four."""
+    def block(self, x, attn, mlp, turn, mask, cache, layer, **norms):
+        """Attention brings in earlier tokens; the MLP then works on each token by itself. There is
+        a norm before each of the two, or after it (OLMo 2), or both (Gemma)."""
         h = norm(x, norms.get("attn_norm"), self.eps)
-        h = self.self_attention(h, **attn, positions=positions, mask=mask, cache=cache, layer=layer)
+        h = self.self_attention(h, **attn, turn=turn, mask=mask, cache=cache, layer=layer)
         x = x + norm(h, norms.get("attn_post_norm"), self.eps)
         h = norm(x, norms.get("mlp_norm"), self.eps)
         h = feed_forward(h, **mlp, activation=self.activation)
         return x + norm(h, norms.get("mlp_post_norm"), self.eps)
 
     def self_attention(
-        self, x, q, k, v, o, positions, mask, cache, layer, q_norm=None, k_norm=None
+        self, x, q, k, v, o, turn, mask, cache, layer, q_norm=None, k_norm=None
     ):  # [..., n_new, n_embd] -> same
-        """Mix the tokens. Several query heads share one head of keys and values."""
-        q = split_heads(norm(gpt2.linear(x, **q), q_norm, self.eps), self.n_head)
-        k = split_heads(norm(gpt2.linear(x, **k), k_norm, self.eps), self.n_kv_head)
-        v = split_heads(gpt2.linear(x, **v), self.n_kv_head)
-        q, k = (rotate(heads, positions, self.frequencies[layer]) for heads in (q, k))
+        queries = norm(gpt2.linear(x, **q), q_norm, self.eps)
+        keys = norm(gpt2.linear(x, **k), k_norm, self.eps)
+        values = gpt2.linear(x, **v)
+        queries = rotate(gpt2.split_heads(queries, self.n_head), turn)
+        keys = rotate(gpt2.split_heads(keys, self.n_kv_head), turn)
+        values = gpt2.split_heads(values, self.n_kv_head)  # [..., n_kv_head, n_new, d_head]
         if cache is not None:
-            k, v = cache.append(layer, k, v)  # [..., n_kv_head, n_all, d_head]
-        mask = window_mask(mask, self.windows[layer], positions)
-        mixed = attention(q, k, v, mask, self.scale, self.score_cap)
-        return gpt2.linear(merge_heads(mixed), **o)
+            keys, values = cache.append(layer, keys, values)  # [..., n_kv_head, n_all, d_head]
+        heads = attention(queries, keys, values, mask, self.scale, self.score_cap)
+        return gpt2.linear(gpt2.merge_heads(heads), **o)
 
-    def new_cache(self, *batch: int) -> Cache:
+    def new_cache(self, *batch: int) -> gpt2.Cache:
         """Return an empty cache: new_cache() for ids [n_new], new_cache(8) for ids [8, n_new]."""
-        return Cache(len(self.params["blocks"]), batch, self.n_kv_head, self.n_ctx, self.d_head)
+        n_layer = len(self.params["blocks"])
+        return gpt2.Cache(n_layer, batch, self.n_kv_head, self.n_ctx, self.d_head)
 
 
 def norm(x, params, eps):  # [..., n] -> same
@@ -110,14 +110,17 @@ def norm(x, params, eps):  # [..., n] -> same
     return rms_norm(parts, **params, eps=eps).reshape(x.shape)
 
 
-def attention(q, k, v, mask, scale, cap):
-    """Return softmax(cap(q k^T * scale) + mask) v. q and the result are [..., n_head, n_new, d], k
-    and v [..., n_kv_head, n_all, d]: n_head / n_kv_head heads of q share one head of k and v."""
-    n_group = q.shape[-3] // k.shape[-3]
-    grouped = q.reshape(*k.shape[:-2], n_group * q.shape[-2], q.shape[-1])
-    scores = soft_cap(grouped * scale @ k.swapaxes(-1, -2), cap)
-    scores = scores + np.tile(mask, (n_group, 1))  # [..., n_kv_head, n_group * n_new, n_all]
-    return (gpt2.softmax(scores) @ v).reshape(q.shape)
+def attention(q, k, v, mask, scale, cap):  # [..., n_head, n_new, d], 2 x [..., n_kv_head, n_all, d]
+    """Return softmax(cap(q k^T * scale) + mask) v, with the shape of q. n_group heads of q share a
+    head of k and v. Their rows are put below each other, so that one product computes them all."""
+    *batch, n_head, n_new, d = q.shape
+    n_kv_head = k.shape[-3]
+    n_group = n_head // n_kv_head
+    rows = q.reshape(*batch, n_kv_head, n_group * n_new, d)
+    scores = soft_cap(rows * scale @ k.swapaxes(-1, -2), cap)  # [..., n_group * n_new, n_all]
+    scores = scores + np.tile(mask, (n_group, 1))  # each head of a group has the same mask
+    mixed = gpt2.softmax(scores) @ v
+    return mixed.reshape(q.shape)
 
 
 def soft_cap(x, cap):  # [...] -> same, between -cap and cap
@@ -133,15 +136,27 @@ def window_mask(mask, window, positions):  # [..., 1, n_new, n_all] -> same
     return np.where(is_far, np.float32(-1e10), mask)
 
 
-def rotate(x, positions, frequencies):  # [..., n_head, n_new, d], [..., n_new], [d / 2] or None
-    """Rotate each pair x[i], x[i + d / 2] by the angle position * frequencies[i]. As a result, the
-    positions affect q k^T only through their difference. If frequencies is None, return x.
-    (Su et al. 2021, "RoFormer: Enhanced Transformer with Rotary Position Embedding".)"""
-    if frequencies is None:
+def rotations(positions, frequencies):  # [..., n_new], per layer [d / 2] or None
+    """Return for each layer cos and sin, [..., 1, n_new, d / 2] each, of the angles position *
+    frequency, or None. Layers with the same array of frequencies share them."""
+    found = {id(None): None}
+    for array in frequencies:
+        if id(array) not in found:
+            angles = positions[..., None, :, None].astype(np.float32) * array
+            found[id(array)] = np.cos(angles), np.sin(angles)
+    return [found[id(array)] for array in frequencies]
+
+
+def rotate(x, turn):  # [..., n_head, n_new, d] -> same; turn: cos and sin, or None: do nothing
+    """Rotate each pair x[i], x[i + d / 2] by its angle. As a result, positions affect q k^T only
+    through their difference (Su et al. 2021, "RoFormer: Enhanced Transformer with Rotary Position
+    Embedding"). A trap: the paper and Meta's files pair the neighbours x[2 i] and x[2 i + 1]. In
+    Hugging Face's files, the rows of q and k have a different order, so that our pairs are right.
+    """
+    if turn is None:
         return x
-    angles = positions[..., None, :, None].astype(np.float32) * frequencies
-    cos, sin = np.cos(angles), np.sin(angles)  # [..., 1, n_new, d / 2]
-    x1, x2 = x[..., : len(frequencies)], x[..., len(frequencies) :]
+    cos, sin = turn
+    x1, x2 = np.split(x, 2, axis=-1)
     return np.concatenate([x1 * cos - x2 * sin, x2 * cos + x1 * sin], axis=-1)
 
 

@@ -69,32 +69,36 @@ class EncoderDecoder:
     def block(
         self, x, attn, attn_norm, mlp, mlp_norm, cross=None, cross_norm=None, source=None, **how
     ):  # [..., n_new, d_model] -> same
-        """Self-attention mixes the tokens. In a decoder, cross-attention then lets them see the
-        source: (keys, values, mask). The MLP works on each token separately."""
-        x = self.sublayer(x, attn_norm, lambda h: self.self_attention(h, **attn, **how))
+        """Self-attention brings in other tokens. In a decoder, cross-attention then brings in the
+        source: (keys, values, mask). The MLP works on each token by itself."""
+        h = self.before(x, attn_norm)
+        x = self.after(x + self.self_attention(h, **attn, **how), attn_norm)
         if cross:
-            x = self.sublayer(x, cross_norm, lambda h: self.cross_attention(h, source, **cross))
-        return self.sublayer(
-            x, mlp_norm, lambda h: feed_forward(h, **mlp, activation=self.activation)
-        )
+            h = self.before(x, cross_norm)
+            x = self.after(x + self.cross_attention(h, source, **cross), cross_norm)
+        h = self.before(x, mlp_norm)
+        return self.after(x + feed_forward(h, **mlp, activation=self.activation), mlp_norm)
 
-    def sublayer(self, x, norm, f):  # [..., n, d_model] -> same
-        """Add f's result to x. There is a norm before f, or else after the sum."""
-        if self.pre_norm:
-            return x + f(self.norm(x, **norm))
-        return self.norm(x + f(x), **norm)
+    def before(self, x, norm):  # [..., n, d_model] -> same, what a sublayer reads
+        return self.norm(x, **norm) if self.pre_norm else x
+
+    def after(self, x, norm):  # [..., n, d_model] -> same, once the sublayer's result is added
+        return x if self.pre_norm else self.norm(x, **norm)
 
     def self_attention(self, x, q, k, v, o, mask, n_head, cache=None, layer=None):
         """Mix the tokens: x [..., n_new, d_model] -> same."""
-        q, k, v = (split_heads(gpt2.linear(x, **part), n_head) for part in (q, k, v))
+        linears = (gpt2.linear(x, **part) for part in (q, k, v))
+        queries, keys, values = [split_heads(part, n_head) for part in linears]
         if cache is not None:
-            k, v = cache.append(layer, k, v)  # 2 x [..., n_head, n_all, d_head]
-        return gpt2.linear(merge_heads(gpt2.attention(self.unscale(q), k, v, mask)), **o)
+            keys, values = cache.append(layer, keys, values)  # [..., n_head, n_all, d_head]
+        heads = gpt2.attention(self.unscale(queries), keys, values, mask)
+        return gpt2.linear(merge_heads(heads), **o)
 
     def cross_attention(self, x, source, q, k, v, o):
         """Mix in the source: x [..., n_new, d_model] -> same. `read` has already used k and v."""
-        q = self.unscale(split_heads(gpt2.linear(x, **q), self.n_head))
-        return gpt2.linear(merge_heads(gpt2.attention(q, *source)), **o)
+        queries = split_heads(gpt2.linear(x, **q), self.n_head)
+        heads = gpt2.attention(self.unscale(queries), *source)
+        return gpt2.linear(merge_heads(heads), **o)
 
     def unscale(self, q):  # [..., d_head] -> same
         """Undo the division by sqrt(d_head) in gpt2.attention, if the scores are not scaled."""

@@ -3,7 +3,7 @@
 import numpy as np
 
 import gpt2
-from families.llama import rotary_frequencies, rotate, window_mask
+from families.llama import rotary_frequencies, rotate, rotations, window_mask
 
 
 def test_a_rotation_turns_pairs_and_keeps_lengths():
@@ -12,7 +12,7 @@ def test_a_rotation_turns_pairs_and_keeps_lengths():
     x = np.random.default_rng(0).normal(size=(2, 5, 8)).astype(np.float32)
     positions, frequencies = np.array([0, 1, 2, 7, 60]), rotary_frequencies(8, 100)
     np.testing.assert_allclose(frequencies, [1, 100**-0.25, 0.1, 100**-0.75], rtol=1e-6)
-    found = rotate(x, positions, frequencies)
+    found = rotate(x, *rotations(positions, [frequencies]))
     pairs = (x[..., :4] + 1j * x[..., 4:]) * np.exp(1j * positions[:, None] * frequencies)
     np.testing.assert_allclose(found, np.concatenate([pairs.real, pairs.imag], -1), atol=1e-5)
     np.testing.assert_array_equal(found[:, 0], x[:, 0])

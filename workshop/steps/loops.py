@@ -170,9 +170,9 @@ with the most probable token instead of a draw
 of a draw from the logits, without the sampler
     draw(probabilities -> draw(np.exp(logits) / np.exp(logits).sum()
 of a loop that appends to sequence.ids: only sequence.append notices the end
-    => token = draw(probabilities, sequence.rng); sequence.ids.append(token); yield token
+    => sequence.ids.append(next_id); yield next_id
 with each token yielded before it is appended: append it, then yield it
-    => token = draw(probabilities, sequence.rng); yield token; sequence.append(token)
+    => yield next_id; sequence.append(next_id)
 of a return instead of a yield, which ends the loop at its first token
     yield sequence -> return sequence
 of a loop that runs while n_left > 0, but a stop id or the caller may end the text earlier
@@ -190,8 +190,7 @@ with only the last token run through the model, even at the beginning
     logits = advance(model, sequence.ids, cache)
     -> logits = model(np.array(sequence.ids[-1:]), cache, last=1)[-1]
 with a pass for the last token, whose logits nobody needs
-    => yield sequence.append(draw(probabilities, sequence.rng));
-        sequence.running or advance(model, sequence.ids, cache)
+    => yield sequence.append(next_id); sequence.running or advance(model, sequence.ids, cache)
 [samplers.py draw]
 of the most probable token each time
     => return int(np.argmax(probs))

@@ -163,17 +163,13 @@ of x * w, which multiplies number by number
 with the root of the number of keys instead of d
     q.shape[-1]) -> k.shape[-2])
 with the mask added after the softmax
-    -2) + mask) @ v -> -2)) + mask) @ v
-    return softmax -> return (softmax
+    softmax(scores + mask) -> (softmax(scores) + mask)
 with hidden weights set to 0 after the softmax, so that rows no longer sum to 1
-    -2) + mask) @ v -> -2)) * (mask > -1)) @ v
-    return softmax -> return (softmax
+    softmax(scores + mask) -> (softmax(scores) * (mask > -1))
 with visible keys hidden, and hidden keys visible
     + mask) -> + np.where(mask == 0, np.float32(-np.inf), np.float32(0)))
 of a softmax over the queries (axis -2) instead of the keys
-    softmax(q / math.sqrt(q.shape[-1]) @ k.swapaxes(-1, -2) + mask)
-    -> softmax((q / math.sqrt(q.shape[-1]) @ k.swapaxes(-1, -2) + mask).swapaxes(-1,
-        -2)).swapaxes(-1, -2)
+    softmax(scores + mask) -> softmax((scores + mask).swapaxes(-1, -2)).swapaxes(-1, -2)
 [gpt2.py causal_mask]
 with queries at 0, 1, 2, ..., whatever positions are
     positions[..., None, :, None] -> np.arange(positions.shape[-1])[..., None, :, None]
@@ -183,7 +179,7 @@ with queries at 0, 1, 2, ..., whatever positions are
 with n_new keys, so that earlier tokens are missing
     positions.max() + 1 -> positions.shape[-1]
 with the product of True or False and -inf: 0 * -inf is nan
-    => return later * np.float32(-np.inf)
+    => return (j > i) * np.float32(-np.inf)
 without the axis for the heads
     positions[..., None, :, None] -> positions[..., :, None]
 [gpt2.py split_heads]
