@@ -93,6 +93,10 @@ BYTE_TO_CHAR = bytes_to_unicode()
 CHAR_TO_BYTE = {char: byte for byte, char in BYTE_TO_CHAR.items()}
 
 
+def spell(word: str) -> list[str]:  # " é" -> ["Ġ", "Ã", "©"]
+    return [BYTE_TO_CHAR[byte] for byte in word.encode()]
+
+
 def learn_tokenizer(text: str, n_merges: int) -> "Tokenizer":
     """Learn a tokenizer from a text."""
     return Tokenizer(*learn_tokens(Counter(gpt2_words(text)), n_merges))
@@ -101,8 +105,7 @@ def learn_tokenizer(text: str, n_merges: int) -> "Tokenizer":
 def learn_tokens(counts: dict[str, int], n_merges: int) -> tuple[dict, list]:
     """Step 5: return the vocabulary {token: id} and the merges. The bytes come first, in GPT-2's
     order. counts: how often each word occurs."""
-    spelled = {"".join(map(BYTE_TO_CHAR.get, word.encode())): counts[word] for word in counts}
-    merges = learn(spelled, n_merges)
+    merges = learn({"".join(spell(word)): n for word, n in counts.items()}, n_merges)
     tokens = sorted(CHAR_TO_BYTE) + [left + right for left, right in merges]
     distinct = dict.fromkeys(tokens)  # two merges can make the same token
     return {token: id for id, token in enumerate(distinct)}, merges
@@ -164,8 +167,7 @@ class Tokenizer:
         return [id for word in gpt2_words(as_unicode(text)) for id in self._word_ids(word)]
 
     def _encode_word(self, word):
-        symbols = merge_all([BYTE_TO_CHAR[byte] for byte in word.encode()], self._ranks)
-        return [self.vocab[symbol] for symbol in symbols]
+        return [self.vocab[symbol] for symbol in merge_all(spell(word), self._ranks)]
 
 
 def as_unicode(text: str) -> str:

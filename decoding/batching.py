@@ -3,6 +3,8 @@
 A plain batch runs until its longest text ends, while more and more of its rows become idle. A
 continuous batch gives an idle row to the next waiting text. The model reads the new prompt alone,
 one chunk after each step of the other rows. Then the prompt's cache becomes a row of the batch.
+Left out of what a server does: paging (a row has its slots side by side, and free slots are not
+shared) and preemption (a text that has started keeps its row until it ends).
 
     >>> from utils import load
     >>> tokenizer, model = load("stories")
@@ -31,10 +33,11 @@ def continuous(
 ) -> Iterator[tuple[Sequence, int]]:
     """Run many texts, at most max_rows at once; yield (sequence, token).
 
-    sequences: a list, or an iterator that is advanced when a row is free. It may yield None while
-    no text is waiting. If no text is running either, `continuous` returns; call it again later.
-    All texts share one model, but may have different sources. The model's cache must be a
-    gpt2.Cache. chunk: the largest number of prompt tokens that are read between two steps."""
+    sequences: a list, or an iterator that is advanced when a row is free. A server's iterator
+    yields None while nobody asks, so that the other rows need not wait for the next question. If
+    no text is running either, `continuous` returns; call it again later. All texts share one
+    model, but may have different sources. The model's cache must be a gpt2.Cache. chunk: the
+    largest number of prompt tokens that are read between two steps."""
     if min(max_rows, chunk) < 1:
         raise ValueError("max_rows and chunk must be at least 1")
     waiting = (sequence for sequence in sequences if sequence is None or sequence.running)
@@ -59,7 +62,8 @@ def continuous(
         # Decode: draw one token for each row.
         if running:
             new = np.array([sequence.ids[-1:] for sequence in running])  # [n_rows, 1]
-            logits = running[0].model(new, rows, last=1)[:, -1]  # [n_rows, n_vocab]
+            model = running[0].model  # all texts share it
+            logits = model(new, rows, last=1)[:, -1]  # [n_rows, n_vocab]
             for sequence, row_logits in zip(running, logits):
                 if sequence.running:  # the caller may have ended the text
                     yield sequence, draw_next(sequence, row_logits)
@@ -93,7 +97,8 @@ class Prefill:
             self.cache, self.ids = sequence.model.new_cache(), []
         if not isinstance(self.cache, Cache):
             raise ValueError("a custom cache cannot join a batch: run its texts one by one")
-        self.cache.cut(common_prefix(self.ids, sequence.ids[:-1]))
+        n_same = common_prefix(self.ids, sequence.ids[:-1])
+        self.cache.cut(n_same)  # these tokens need not be read again
         self.sequence, self.ids = sequence, list(sequence.ids)
 
     def step(self, chunk: int) -> np.ndarray | None:

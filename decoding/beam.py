@@ -1,16 +1,24 @@
 """Beam search looks for the likeliest whole text, not for the likeliest next token.
 
-Greedy decoding can miss a likely text that begins with an unlikely token. Beam search keeps the
-`width` best beginnings (beams) at once. Each step continues every beam with every token, and keeps
-the best of these width x n_vocab candidates. A beam that ends becomes a finished text. The score
-log P(tokens) / n_tokens ** length_penalty ranks finished texts. Lowerre 1976, "The HARPY Speech
-Recognition System". Where implementations differ, this code follows transformers 5.
+Greedy decoding misses a likely text that begins with a less likely token:
 
+    >>> from generate import generate
     >>> from utils import load
     >>> tokenizer, model = load("stories")
-    >>> best, *others = beam_search(model, tokenizer.encode("The cat"), n=5, width=3)
-    >>> tokenizer.decode(best.ids), round(best.log_probability, 2)
-    (' and Ben are friends.', -2.81)
+    >>> ids = tokenizer.encode("Tom and Sam")
+    >>> tokenizer.decode(generate(model, ids, n=5))  # 60 % for " were", but 12 % for all five
+    ' were twins who liked to'
+    >>> best, *others = beam_search(model, ids, n=5, width=3)
+    >>> tokenizer.decode(best.ids)  # 32 % for " are", but 23 % for all five
+    ' are friends. They like'
+    >>> round(best.log_probability, 2)  # log 0.23
+    -1.46
+
+So the search keeps the `width` best beginnings (beams) at once. Each step continues every beam with
+every token: that makes width x n_vocab candidates, of which it keeps the best `width`. A beam that
+ends becomes a finished text. The score log P(tokens) / n_tokens ** length_penalty ranks these.
+Lowerre 1976, "The HARPY Speech Recognition System". Where implementations differ, this code follows
+transformers 5. It leaves out beam sampling, groups of diverse beams, and constraints.
 """
 
 from collections.abc import Callable, Collection

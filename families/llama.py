@@ -20,6 +20,7 @@ A model makes the changes for which its files contain parameters or settings. To
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -139,7 +140,7 @@ def window_mask(mask, window, positions):  # [..., 1, n_new, n_all] -> same
 def rotations(positions, frequencies):  # [..., n_new], per layer [d / 2] or None
     """Return for each layer cos and sin, [..., 1, n_new, d / 2] each, of the angles position *
     frequency, or None. Layers with the same array of frequencies share them."""
-    found = {id(None): None}
+    found: dict[int, Any] = {id(None): None}
     for array in frequencies:
         if id(array) not in found:
             angles = positions[..., None, :, None].astype(np.float32) * array

@@ -1,14 +1,23 @@
-"""GPT-2 backwards: the gradient of the loss for every parameter. Read gpt2.py first.
+"""GPT-2 backwards: the gradient of the loss for every parameter.
 
-A gradient has the shape of its parameter. If a number of the parameter grows by a tiny e, the loss
-grows by e times the number at the same place in the gradient. So a small step against the gradient
-makes the loss smaller.
+A gradient has the shape of its parameter. It says how much the loss grows if a number grows by a
+tiny e, divided by e. So a small step against the gradient makes the loss smaller. Here the loss is
+the sum of y:
 
-Each function returns the result y of its namesake in gpt2.py, and `back`, the way back: back(dy)
-takes the gradient of y and returns those of the arguments; dx is that of x. A way back multiplies
-by slopes, and adds up the gradients of what was used twice. The ways are called in reverse order,
-from the loss to the embeddings (Rumelhart, Hinton & Williams 1986, "Learning representations by
-back-propagating errors").
+    >>> x, w, e = np.array([[1.0, 2.0, 3.0]]), np.array([[4.0, 5.0, 6.0]]), 1e-6
+    >>> y, back = linear(x, w)
+    >>> dx, gradients = back(np.ones_like(y))
+    >>> gradients["w"]
+    array([[1., 2., 3.]])
+    >>> more, _ = linear(x, w + [[0, e, 0]])
+    >>> ((more - y).sum() / e).round(3)  # the same, by differences
+    2.0
+
+Each function returns the result y of its namesake in gpt2.py, and `back`. back(dy) takes the
+gradient of y and returns those of the arguments, by the chain rule: dy times slopes. If a value was
+used twice, its gradients are added. They must all be there before its own `back` is called. So the
+calls go in reverse order, from the loss to the embeddings, and each is called once (Rumelhart,
+Hinton & Williams 1986, "Learning representations by back-propagating errors").
 """
 
 import math
@@ -16,6 +25,17 @@ import math
 import numpy as np
 
 from gpt2 import causal_mask, log_softmax, merge_heads, new_positions, split_heads
+
+
+def linear(x, w, b=0):  # [..., n_in], [n_out, n_in], [n_out] -> [..., n_out]
+    """y[i, o] is the sum of x[i, n] w[o, n] over n, plus b[o]: so x[i, n] has the slope w[o, n]."""
+
+    def back(dy):  # [..., n_out] -> [..., n_in]
+        rows = dy.reshape(-1, dy.shape[-1])  # [n_rows, n_out]
+        dw = rows.T @ x.reshape(-1, x.shape[-1])  # w and b were used for every row: a sum of rows
+        return dy @ w, {"w": dw, "b": rows.sum(0)}
+
+    return x @ w.T + b, back
 
 
 def loss_and_gradients(params, n_head, ids, targets):  # 2 x [n_rows, n_seq]
@@ -27,24 +47,27 @@ def loss_and_gradients(params, n_head, ids, targets):  # 2 x [n_rows, n_seq]
 
 
 def cross_entropy(logits, targets):  # [..., n_vocab], [...] -> a number
-    """Return the mean of -log P(target), in nats, and its way back, where all ways begin."""
+    """Return the mean of -log P(target), in nats, and its `back`, which is the first to be called.
+
+    -log P(target) = log(sum of e^logit) - target's logit. The first term has the slopes P; the
+    second one has -1, for the target only."""
     log_p = log_softmax(logits).reshape(-1, logits.shape[-1])  # [n, n_vocab]
     chosen = range(len(log_p)), targets.ravel()
 
-    def back():  # -> [..., n_vocab]: P, but P - 1 for the target; the mean divides by n
-        p = np.exp(log_p)
-        p[chosen] -= 1
-        return (p / len(p)).reshape(logits.shape)
+    def back():  # -> [..., n_vocab]
+        slopes = np.exp(log_p)  # P
+        slopes[chosen] -= 1
+        return (slopes / len(slopes)).reshape(logits.shape)  # the mean divides by n
 
     return -log_p[chosen].mean(), back
 
 
 def gpt2(ids, wte, wpe, blocks, ln_f, n_head):  # [n_rows, n_seq] -> [n_rows, n_seq, n_vocab]
     positions = new_positions(ids.shape[-1], len(wpe))
-    mask, backs = causal_mask(positions), []  # backs: the way back of each block
+    mask, backs = causal_mask(positions), []  # backs: of each block
     x = wte[ids] + wpe[positions]  # [n_rows, n_seq, n_embd]
-    for parameters in blocks:
-        x, back_block = block(x, **parameters, n_head=n_head, mask=mask)
+    for params in blocks:
+        x, back_block = block(x, **params, n_head=n_head, mask=mask)
         backs.append(back_block)
     x, back_ln_f = layer_norm(x, **ln_f)
     logits, back_head = linear(x, wte)
@@ -74,7 +97,7 @@ def block(x, ln_1, attn, ln_2, mlp, n_head, mask):  # [..., n_seq, n_embd] -> sa
     def back(dx):  # [..., n_seq, n_embd] -> same
         dh, d_mlp = back_mlp(dx)
         dh, d_ln_2 = back_ln_2(dh)
-        dx = dx + dh  # x went two ways: past the MLP, and through it
+        dx = dx + dh  # x was used twice: by the MLP, and in the sum
         dh, d_attn = back_attn(dx)
         dh, d_ln_1 = back_ln_1(dh)
         return dx + dh, {"ln_1": d_ln_1, "attn": d_attn, "ln_2": d_ln_2, "mlp": d_mlp}
@@ -122,20 +145,14 @@ def feed_forward(x, c_fc, c_proj):  # [..., n_embd] -> same
     return y, back
 
 
-def linear(x, w, b=0):  # [..., n_in], [n_out, n_in], [n_out] -> [..., n_out]
-    def back(dy):  # [..., n_out] -> [..., n_in]
-        rows = dy.reshape(-1, dy.shape[-1])  # w and b were used for every row: the sum of all rows
-        return dy @ w, {"w": rows.T @ x.reshape(-1, x.shape[-1]), "b": rows.sum(0)}
-
-    return x @ w.T + b, back
-
-
 def layer_norm(x, g, b):  # [..., n_embd] -> same
     x = x - x.mean(-1, keepdims=True)
     scale = 1 / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-5)
     n = x * scale  # mean 0, variance 1
 
     def back(dy):  # [..., n_embd] -> same
+        # If x[i] grows by e, the mean grows by e / n_embd, and the deviation by e * n[i] / n_embd.
+        # So n[j] grows by e * scale * ((1 if i == j else 0) - (1 + n[i] * n[j]) / n_embd).
         dn, axes = dy * g, tuple(range(dy.ndim - 1))
         dx = dn - dn.mean(-1, keepdims=True) - n * (dn * n).mean(-1, keepdims=True)
         return dx * scale, {"g": (dy * n).sum(axes), "b": dy.sum(axes)}
@@ -157,4 +174,8 @@ def gelu(x):  # [...] -> same
 def softmax(x):  # [..., n] -> same
     e = np.exp(x - x.max(-1, keepdims=True))
     p = e / e.sum(-1, keepdims=True)
-    return p, lambda dy: p * (dy - (dy * p).sum(-1, keepdims=True))  # [..., n] -> same
+
+    def back(dy):  # [..., n] -> same. If x[i] grows, p[j] has the slope p[j] * ((i == j) - p[i])
+        return p * (dy - (dy * p).sum(-1, keepdims=True))
+
+    return p, back

@@ -3,8 +3,9 @@
     python -m training.learn TEXT.txt             # some minutes; writes models/TEXT
     python generate.py "A beginning" --model TEXT
 
-The last tenth of the text is held out: it is measured, but not learnt. Ctrl-C ends the learning and
-keeps what was learnt.
+How a model learns is the first half of this file: new_params, train and AdamW. The second half is
+the tool around it. The last tenth of the text is not learnt: the loss on it shows what the model
+has understood. Ctrl-C ends the learning and keeps what was learnt.
 """
 
 import argparse
@@ -35,7 +36,7 @@ MERGES, N_CTX, N_EMBD, N_HEAD, N_LAYER = 500, 128, 96, 3, 3  # larger: better, b
 def new_params(n_vocab, n_ctx, n_embd, n_layer, seed=0):
     """Return random parameters as GPT-2 begins with them: nested like GPT2.params, float32."""
     rng, d = np.random.default_rng(seed), n_embd
-    small = 0.02 / math.sqrt(2 * n_layer)  # the stream is a sum of 2 * n_layer results
+    small = 0.02 / math.sqrt(2 * n_layer)  # 2 * n_layer results are added to the residual stream
 
     def matrix(n_out, n_in, deviation=0.02):
         return rng.normal(0, deviation, (n_out, n_in)).astype(np.float32)
@@ -86,7 +87,8 @@ class AdamW:
         """Change params in place. Each number moves by about `rate` or less, against its gradient.
         If the gradients, as one vector, are longer than 1, they are shortened first."""
         self.n_steps += 1
-        known_1, known_2 = (1 - beta**self.n_steps for beta in self.betas)  # the means began at 0
+        # The means began at 0. Divided by these two, they are means of the gradients alone.
+        share_1, share_2 = (1 - beta**self.n_steps for beta in self.betas)
         gradients = flat(gradients)
         length = math.sqrt(sum(float((g * g).sum()) for g in gradients.values()))
         for name, gradient in gradients.items():
@@ -95,7 +97,7 @@ class AdamW:
             mean += (1 - self.betas[0]) * (g - mean)
             square += (1 - self.betas[1]) * (g * g - square)
             p *= 1 - rate * self.weight_decay * (p.ndim > 1)  # only matrices decay
-            p -= rate * (mean / known_1) / (np.sqrt(square / known_2) + 1e-8)
+            p -= rate * (mean / share_1) / (np.sqrt(square / share_2) + 1e-8)
 
 
 def flat(tree, name=""):  # {"blocks": [{"ln_1": {"g": array}}]} -> {".blocks.0.ln_1.g": array}
@@ -103,6 +105,9 @@ def flat(tree, name=""):  # {"blocks": [{"ln_1": {"g": array}}]} -> {".blocks.0.
         return {name: tree}
     parts = tree.items() if isinstance(tree, dict) else enumerate(tree)
     return {n: array for key, part in parts for n, array in flat(part, f"{name}.{key}").items()}
+
+
+# --- the tool: a folder to save to, a tokenizer, a report, the command line ----------------------
 
 
 def save(folder, params, n_head, end):
@@ -124,7 +129,7 @@ def save(folder, params, n_head, end):
 
 def frequent_words(documents):
     """Return how often each of the 10,000 most frequent words occurs, as a Counter. Words are cut
-    at 30 bytes, because a Chinese sentence is one word."""
+    at 30 bytes, because a Chinese sentence has no spaces, and would be one word."""
     cut = Counter()
     for word, n in count_words(documents).most_common(10_000):
         cut[word.encode()[:30].decode(errors="ignore")] += n
@@ -132,7 +137,7 @@ def frequent_words(documents):
 
 
 def announce(what, n, action):
-    """Run an action twice. Then say how long n runs take."""
+    """Say how long n runs of an action take, after one run to warm up and one to measure."""
     action()
     start = time.perf_counter()
     action()
