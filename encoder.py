@@ -1,7 +1,8 @@
 """Text <-> token ids: byte-level byte-pair encoding (BPE), as GPT-2 introduced it.
 
-The first 256 tokens are the bytes, so that any text can be encoded. Then the most frequent pair of
-neighbours becomes a token, again and again. A new token gets the next free id:
+The first 256 tokens are the bytes, so that any text can be encoded. (In GPT-2, "!" is the first and
+"s" has the id 82.) Then the most frequent pair of neighbours becomes a token, again and again. A
+new token gets the next free id. A space belongs to the word after it:
 
     >>> tokenizer = learn_tokenizer("low lower low", n_merges=4)
     >>> [(id, tokenizer.decode([id])) for id in range(256, 260)]
@@ -9,8 +10,8 @@ neighbours becomes a token, again and again. A new token gets the next free id:
     >>> tokenizer.encode("slow lowest")  # s, low, " lowe", s, t
     [82, 257, 259, 82, 83]
 
-Seven steps: learn which pairs to merge; merge them; cut a text into words; write bytes as
-characters; number the tokens; keep special tokens whole; decode tokens one by one. Sources:
+The file has seven steps, from small to large: learn which pairs to merge; merge them; cut a text
+into words; write bytes as characters; number the tokens; encode; decode one by one. Sources:
 Sennrich et al. 2016 (https://arxiv.org/abs/1508.07909), algorithm 1; Radford et al. 2019, "Language
 Models are Unsupervised Multitask Learners", section 2.2.
 """
@@ -25,7 +26,7 @@ import regex  # type: ignore[import-untyped]
 
 def learn(counts: dict[str, int], n_merges: int) -> list[tuple[str, str]]:
     """Step 1: merge the most frequent pair of neighbours in all words, and repeat this. Return the
-    merged pairs in order. counts: how often each word occurs. In a tie, the first pair wins.
+    merged pairs in order. counts: how often each word occurs. A tie: the pair that occurs first.
 
     >>> learn({"low": 5, "lower": 2, "newest": 6, "widest": 3}, n_merges=4)
     [('e', 's'), ('es', 't'), ('l', 'o'), ('lo', 'w')]
@@ -50,8 +51,8 @@ def learn(counts: dict[str, int], n_merges: int) -> list[tuple[str, str]]:
 
 
 def merge_all(symbols: list[str], ranks: dict[tuple[str, str], int]) -> list[str]:
-    """Step 2: merge the pair of lowest rank, and repeat this until no neighbours have a rank.
-    ranks: the place of each pair in the list that `learn` returns.
+    """Step 2: merge the neighbours that were learnt first, until no neighbours are left that were
+    learnt. ranks: the place of each pair in the list that `learn` returns.
 
     >>> merge_all(list("aaabdaaabac"), {("a", "a"): 0, ("a", "b"): 1, ("aa", "ab"): 2})
     ['aaab', 'd', 'aaab', 'a', 'c']
@@ -74,9 +75,9 @@ def merge(symbols: list[str], pair: tuple[str, str]) -> list[str]:
     return merged
 
 
-# Step 3: no merge crosses the end of a word; otherwise "dog." and "dog!" could become tokens. A
-# space just before a word belongs to it: \s+(?!\S) leaves the last space, tab or newline to what
-# follows. \p{L}: a letter of any script; \p{N}: a number, such as 7 or ½.
+# Step 3: no merge crosses the end of a word; otherwise "dog." and "dog!" would take tokens, too. A
+# space just before a word belongs to it: of several, \s+(?!\S) leaves the last one to the word.
+# \p{L}: a letter of any script; \p{N}: a number, such as 7 or ½.
 PATTERN = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 gpt2_words: Callable[[str], list[str]] = regex.compile(PATTERN).findall
 
@@ -140,7 +141,7 @@ class Tokenizer:
         longest_first = sorted(self.special, key=len, reverse=True)
         any_special = "|".join(map(regex.escape, longest_first))
         ids: list[int] = []
-        for part in regex.split(f"({any_special})", text):  # ( ) keeps the special tokens, too
+        for part in regex.split(f"({any_special})", text):  # ( ): special tokens are parts, too
             ids += [self.special[part]] if part in self.special else self.plain_ids(part)
         return ids
 
@@ -163,7 +164,7 @@ class Tokenizer:
     def __reduce__(self):  # pickle cannot copy the cache of words
         return Tokenizer, (self.vocab, self.merges), {"end_of_text": self.end_of_text}
 
-    def plain_ids(self, text: str) -> list[int]:  # special tokens in it are plain text, too
+    def plain_ids(self, text: str) -> list[int]:  # special tokens in it are plain text
         return [id for word in gpt2_words(as_unicode(text)) for id in self._word_ids(word)]
 
     def _encode_word(self, word):

@@ -10,15 +10,15 @@
     >>> tokenizer.decode(ids)
     'Once upon a time, there was a little girl named Lily. She'
 
-`naive` is this loop with a sampler and an end; `cached` yields the same ids, but reads each token
-only once. Both get a Sequence: the text so far, and how to draw its next token.
+`naive` is this loop with a sampler and stop conditions. `cached` yields the same ids, but runs the
+model over each token only once. Both get a Sequence: a text, and how to draw its next token.
 
 On the command line: python generate.py "Once upon a time"
 """
 
 from __future__ import annotations
 
-if __name__ == "__main__":  # before NumPy: if that is missing, the command line says what to do
+if __name__ == "__main__":  # above the imports: if NumPy is missing, main says how to install it
     from terminal.cli import main
 
     raise SystemExit(main())
@@ -42,7 +42,7 @@ def naive(model: Model, sequence: Sequence) -> Iterator[int]:
 
 
 def cached(model: Model, sequence: Sequence, cache: Any = None) -> Iterator[int]:
-    """Yield the same ids as `naive`, but run the model over each only once.
+    """Yield the same ids as `naive`, but run the model over each token only once.
 
     cache: it may already contain the beginning of the text, such as the earlier turns of a chat.
     """
@@ -58,7 +58,7 @@ def advance(model: Model, ids: Any, cache: Any, chunk: int = 256) -> np.ndarray:
     """Run the model over those of the ids [..., n_all] that are not in the cache yet. Return the
     logits [..., n_vocab] after the last one. Chunks save memory in a long prompt."""
     ids = np.asarray(ids)
-    cache.cut(ids.shape[-1] - 1)  # so that a resumed text has logits, even if all of it is cached
+    cache.cut(ids.shape[-1] - 1)  # a text that is resumed needs the logits after its last token
     for start in range(cache.length, ids.shape[-1], chunk):
         logits = model(ids[..., start : start + chunk], cache, last=1)  # [..., 1, n_vocab]
     return logits[..., -1, :]
@@ -67,7 +67,8 @@ def advance(model: Model, ids: Any, cache: Any, chunk: int = 256) -> np.ndarray:
 def generate(
     model: Any, prompt: Ids, n: int, sampler: Sampler = greedy, seed: Any = 0, loop: Loop = cached
 ) -> Iterator[int]:
-    """Yield at most n new ids, and stop after a stop id. The same seed gives the same text."""
+    """Yield at most n new ids, and stop after a stop id. The same number as the seed gives the same
+    text. Wrong arguments raise ValueError when the first id is asked for."""
     model, ids = begin(model, prompt)
     yield from loop(model, Sequence(model, ids, n, sampler, seed))
 
@@ -146,7 +147,7 @@ def check_prompt(ids: Any, n_vocab: int, n_ctx: int) -> None:
 class Model(Protocol):
     """model(ids [n_new]) -> float32 logits [n_new, n_vocab]; with last=k, only the last k rows.
 
-    new_cache() returns an empty cache. A call that gets it adds the new ids. Its `length` is the
+    new_cache() returns an empty cache. model(ids, cache) adds the ids to it. Its `length` is the
     number of ids in it, and `cut(length)` drops those after the first `length`. A checkpoint's
     model also has generation_config, such as {"num_beams": 4}; for read(source), see `begin`.
     """

@@ -1,6 +1,7 @@
-"""GPT-2: a pass scores every token that may come next, for one text or a batch, with a cache.
+"""GPT-2: the model reads token ids, and scores for each of them every token that may follow.
 
     ids [..., n_new] -> wte + wpe -> n_layer x (attention, MLP) -> logits [..., n_new, n_vocab]
+    n_new: the tokens of this pass; n_all: also those in the cache; ...: batch dimensions, or none
 
     >>> from utils import load
     >>> tokenizer, model = load("stories")
@@ -8,9 +9,8 @@
     >>> tokenizer.decode([logits[-1].argmax()])  # row i scores what may follow token i
     ' time'
 
-This is pico/forward.py with a cache and batches: shapes may begin with batch dimensions. n_new
-counts the tokens of this pass; n_all also counts those in the cache. Radford et al. 2019, "Language
-Models are Unsupervised Multitask Learners".
+The page pico/forward.py says what each line is for; here are a cache and batches, too. Radford et
+al. 2019, "Language Models are Unsupervised Multitask Learners".
 """
 
 import math
@@ -19,13 +19,13 @@ import numpy as np
 
 
 class GPT2:
-    """model(ids) -> logits. The keys of each block and of its parts are arguments of functions."""
+    """model(ids) -> logits. Calls unpack the dicts in params: their keys are names of arguments."""
 
     def __init__(self, params, n_head):
         self.params, self.n_head = params, n_head
-        self.n_vocab, self.n_embd = params["wte"].shape
-        self.n_ctx = len(params["wpe"])  # the longest text, in tokens
-        self.activation, self.eps, self.stop_ids = gelu, 1e-5, ()  # a checkpoint may have others
+        self.n_vocab, self.n_embd = params["wte"].shape  # wte: a vector for each token
+        self.n_ctx = len(params["wpe"])  # wpe: one for each position; n_ctx: the longest text
+        self.activation, self.eps, self.stop_ids = gelu, 1e-5, ()  # a loader may set others
 
     def __call__(self, ids, cache=None, last=None):  # [..., n_new] -> [..., n_new, n_vocab]
         """Return float32 logits: row i scores every token as a successor of token i.
@@ -42,9 +42,9 @@ class GPT2:
             x = self.block(x, **block, mask=mask, cache=cache, layer=layer)
         x = x if last is None else x[..., max(n_new - last, 0) :, :]
         x = layer_norm(x, **self.params["ln_f"], eps=self.eps)
-        logits = linear(x, self.params.get("lm_head", self.params["wte"]))
+        logits = linear(x, self.params.get("lm_head", self.params["wte"]))  # GPT-2 has no lm_head
         if cache is not None:
-            cache.commit(n_new)  # only now: an interrupted pass leaves the cache as it was
+            cache.commit(n_new)  # only now: the tokens of an interrupted pass do not count
         return logits
 
     def block(self, x, ln_1, attn, ln_2, mlp, mask, cache, layer):  # [..., n_new, n_embd] -> same
@@ -67,7 +67,7 @@ class GPT2:
         return Cache(len(self.params["blocks"]), batch, self.n_head, self.n_ctx, d_head)
 
 
-def new_positions(n_new, n_ctx, cache=None):  # -> [n_new] or [n_rows, n_new]: after the cache's
+def new_positions(n_new, n_ctx, cache=None):  # -> [n_new], for a batch [n_new] or [n_rows, n_new]
     n_old = np.asarray(0 if cache is None else cache.length)  # a batch may have one for each row
     if (n_all := n_old.max() + n_new) > n_ctx:
         raise ValueError(f"{n_all} tokens do not fit the context of {n_ctx}")
@@ -75,7 +75,7 @@ def new_positions(n_new, n_ctx, cache=None):  # -> [n_new] or [n_rows, n_new]: a
 
 
 def causal_mask(positions):  # [..., n_new] -> [..., 1, n_new, n_all], one mask for all heads
-    """Return -1e10 where token j is in the future of token i, else 0. Softmax turns it into 0."""
+    """Return 0; or -1e10, which softmax turns into 0, where token j is in the future of token i."""
     i, j = positions[..., None, :, None], np.arange(positions.max() + 1)
     return np.where(j > i, np.float32(-1e10), np.float32(0))
 
@@ -122,8 +122,8 @@ def log_softmax(x):  # [..., n] -> same: log(softmax(x)) without underflow
 
 
 class Cache:
-    """The keys and values of the tokens so far: kv [2, n_layer, *batch, n_head, n_slots, d_head].
-    No token sees its future, so those of old tokens stay the same. Slot i belongs to position i.
+    """The keys kv[0] and values kv[1] of the tokens so far. They stay the same, because no token
+    sees its future. kv is [2, n_layer, *batch, n_head, n_slots, d_head]; slot i is for position i.
     A pass calls `append` in each layer and `commit` at its end."""
 
     def __init__(self, n_layer, batch, n_head, n_ctx, d_head):
@@ -134,12 +134,12 @@ class Cache:
         """Store a layer's new keys and values; return all of them: [2, ..., n_all, d_head]."""
         n_all = self.length + k.shape[-2]
         self.make_room(n_all)
-        self.kv[:, layer, ..., self.length : n_all, :] = k, v  # kv[0] gets k, kv[1] v
+        self.kv[:, layer, ..., self.length : n_all, :] = k, v
         return self.kv[:, layer, ..., :n_all, :]
 
-    def make_room(self, n_all):  # for twice as many, so that a growing text is rarely copied
+    def make_room(self, n_all):  # have a slot for each of n_all tokens
         *shape, n_slots, d_head = self.kv.shape
-        if n_all > n_slots:
+        if n_all > n_slots:  # take twice as many as needed: then a growing text is rarely copied
             more = np.zeros((*shape, min(2 * n_all, self.n_ctx) - n_slots, d_head), np.float32)
             self.kv = np.concatenate([self.kv, more], axis=-2)
 
@@ -149,7 +149,7 @@ class Cache:
     def cut(self, length):  # keep only the first tokens: this removes rejected drafts, for example
         self.length = min(self.length, length)
 
-    def select(self, rows):  # keep only these rows of a batch; beam search may repeat a row
+    def select(self, rows):  # new row i is the old row rows[i]: beam search drops and repeats rows
         if self.kv.ndim < 6:
             raise ValueError("this cache has no rows: new_cache(1) makes one with a row")
         self.kv = self.kv[:, :, rows]

@@ -3,13 +3,14 @@
 A plain batch runs until its longest text ends, while more and more of its rows become idle. A
 continuous batch gives an idle row to the next waiting text. The model reads the new prompt alone,
 one chunk after each step of the other rows. Then the prompt's cache becomes a row of the batch.
-Left out of what a server does: paging (a row has its slots side by side, and free slots are not
-shared) and preemption (a text that has started keeps its row until it ends).
+A server does two more things. Paging: keys and values are in blocks that any text can take, so that
+no row has idle slots. Preemption: a running text is set aside for a more urgent one.
 
     >>> from utils import load
     >>> tokenizer, model = load("stories")
     >>> texts = [Sequence(model, tokenizer.encode(text), n=3) for text in ("The cat", "One day,")]
-    >>> steps = list(continuous(texts))
+    >>> for text, token in continuous(texts):
+    ...     pass  # a server would send the token to whoever waits for the text
     >>> [tokenizer.decode(text.ids) for text in texts]
     ['The cat and Ben are', 'One day, a little boy']
 
@@ -33,11 +34,11 @@ def continuous(
 ) -> Iterator[tuple[Sequence, int]]:
     """Run many texts, at most max_rows at once; yield (sequence, token).
 
-    sequences: a list, or an iterator that is advanced when a row is free. A server's iterator
-    yields None while nobody asks, so that the other rows need not wait for the next question. If
-    no text is running either, `continuous` returns; call it again later. All texts share one
-    model, but may have different sources. The model's cache must be a gpt2.Cache. chunk: the
-    largest number of prompt tokens that are read between two steps."""
+    sequences: a list, or an iterator, which is asked for a text when a row is free. A server's
+    iterator yields None while it has none, so that the running texts go on. If none is running,
+    `continuous` returns; call it again later. All texts share one model, but may have different
+    sources. Its cache must be a gpt2.Cache. chunk: how many tokens of a prompt are read between
+    two steps, at most."""
     if min(max_rows, chunk) < 1:
         raise ValueError("max_rows and chunk must be at least 1")
     waiting = (sequence for sequence in sequences if sequence is None or sequence.running)

@@ -6,17 +6,18 @@ Greedy decoding misses a likely text that begins with a less likely token:
     >>> from utils import load
     >>> tokenizer, model = load("stories")
     >>> ids = tokenizer.encode("Tom and Sam")
-    >>> tokenizer.decode(generate(model, ids, n=5))  # 60 % for " were", but 12 % for all five
+    >>> tokenizer.decode(generate(model, ids, n=5))  # " were" has 60 %, all five tokens 12 %
     ' were twins who liked to'
     >>> best, *others = beam_search(model, ids, n=5, width=3)
-    >>> tokenizer.decode(best.ids)  # 32 % for " are", but 23 % for all five
+    >>> tokenizer.decode(best.ids)  # " are" has 32 %, all five tokens 23 %
     ' are friends. They like'
     >>> round(best.log_probability, 2)  # log 0.23
-    -1.46
+    -1.47
 
 So the search keeps the `width` best beginnings (beams) at once. Each step continues every beam with
-every token: that makes width x n_vocab candidates, of which it keeps the best `width`. A beam that
-ends becomes a finished text. The score log P(tokens) / n_tokens ** length_penalty ranks these.
+every token: that makes width x n_vocab candidates. Of the best, those that end are finished texts,
+and the first `width` others are the new beams. Finished texts are ranked by their score, which is
+log P(tokens) / n_tokens ** length_penalty.
 Lowerre 1976, "The HARPY Speech Recognition System". Where implementations differ, this code follows
 transformers 5. It leaves out beam sampling, groups of diverse beams, and constraints.
 """
@@ -36,7 +37,7 @@ class Hypothesis(NamedTuple):
 
     ids: Ids  # the new tokens, including a stop id
     log_probability: float  # the sum of the tokens' log P, after the filters
-    score: float  # Wu et al. 2016 divide by ((5 + n) / 6) ** length_penalty instead
+    score: float  # log_probability / n ** length_penalty (Wu et al. 2016: (5 + n) / 6 for n)
 
 
 class Candidate(NamedTuple):
@@ -64,9 +65,9 @@ def beam_search(
 
     filters: they change the log-probabilities, which are not normalised again. length_penalty: 0
     ranks by the sum of log P, 1 by the average; a larger value favours long texts. early_stopping:
-    True stops at `width` finished texts; False continues until the best running beam, if it ended
-    now, would score no better than the worst of these texts; "never", until it would not if it lost
-    nothing more and had the length n or, for a length_penalty of 0 or less, its own. trace: a list
+    True stops at `width` finished texts. False continues while the best beam would score better
+    than the worst of them if it ended now. "never" continues while it could score better if it
+    reached n tokens without losing probability (now, if length_penalty <= 0). trace: a list
     that receives each step's candidates. ends: ends(new ids) is true where a text ends, besides a
     stop id. The model's cache needs a method `select`, as gpt2.Cache has."""
     check_prompt(prompt, model.n_vocab, model.n_ctx - 1)
@@ -100,7 +101,7 @@ def beam_search(
         if not beams:
             break
         if len(finished) == width:
-            # The best that a running beam can still become, if it loses no more probability.
+            # What the best beam would score now; for "never", after n tokens with P = 1.
             length = n if early_stopping == "never" and length_penalty > 0 else len(beams[0].ids)
             hope = beams[0].log_probability / length**length_penalty
             if early_stopping is True or hope <= finished[-1].score:

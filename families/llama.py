@@ -2,25 +2,25 @@
 
     ids [..., n_new] -> wte -> n_layer x (attention, MLP) -> logits [..., n_new, n_vocab]
 
-Llama makes five. pico/llama.py shows them on one page.
+Llama makes five, in the order of pico/llama.py:
 1. RMS norms replace layer norms.
-2. Each layer rotates queries and keys by angles that depend on their positions; there is no wpe.
+2. The linear layers have no biases. In Qwen2, those for queries, keys and values have them.
 3. Several query heads share one head of keys and values, which makes the cache smaller.
-4. The MLP is gated: activation(gate x) * c_fc x. The activation is SiLU, or GELU in Gemma.
-5. The matrices have no biases. In Qwen2, those of queries, keys and values have.
-Its relatives make four more.
+4. Each layer rotates queries and keys by angles that depend on their positions; there is no wpe. In
+   SmolLM3, every fourth layer does not rotate them.
+5. The MLP is gated: c_proj(silu(gate(x)) * c_fc(x)). Gemma has GELU instead of SiLU.
+Its relatives make four more:
 6. There are norms of queries and keys (Qwen3, OLMo 2, Gemma 3) or after sublayers (OLMo 2, Gemma).
-7. A layer may see only a window of the last tokens (Mistral, Gemma), or no positions (SmolLM3).
+7. A layer may see only a window of the last tokens (Mistral, Gemma).
 8. Soft caps limit the attention scores and the logits (Gemma 2).
-9. The embeddings have a scale, and the attention scores a different one (Gemma).
+9. Gemma multiplies the embeddings by sqrt(n_embd), and the scores by a number of its own.
 
-A model makes the changes for which its files contain parameters or settings. Touvron et al. 2023,
-"Llama 2: Open Foundation and Fine-Tuned Chat Models". The order and the names are those of gpt2.py.
+Gemma is Gemma 2 or 3 here. Touvron et al. 2023, "Llama 2: Open Foundation and Fine-Tuned Chat
+Models". The file has the order of gpt2.py.
 """
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -59,11 +59,13 @@ class Llama:
         ids = np.asarray(ids)
         n_new = ids.shape[-1]
         positions = gpt2.new_positions(n_new, self.n_ctx, cache)
-        turns, mask = rotations(positions, self.frequencies), gpt2.causal_mask(positions)
+        cos_sin = rotations(positions, self.frequencies)  # of each layer
+        mask = gpt2.causal_mask(positions)
         x = self.params["wte"][ids] * self.embed_scale  # [..., n_new, n_embd]
         for layer, block in enumerate(self.params["blocks"]):
-            seen = window_mask(mask, self.windows[layer], positions)
-            x = self.block(x, **block, turn=turns[layer], mask=seen, cache=cache, layer=layer)
+            here = {"cos_sin": cos_sin[layer], "cache": cache, "layer": layer}
+            here["mask"] = window_mask(mask, self.windows[layer], positions)
+            x = self.block(x, **block, **here)
         x = x if last is None else x[..., max(n_new - last, 0) :, :]
         x = norm(x, self.params["norm"], self.eps)
         logits = gpt2.linear(x, self.params.get("lm_head", self.params["wte"]))
@@ -72,24 +74,24 @@ class Llama:
             cache.commit(n_new)
         return logits
 
-    def block(self, x, attn, mlp, turn, mask, cache, layer, **norms):
+    def block(self, x, attn, mlp, cos_sin, mask, cache, layer, **norms):
         """Attention brings in earlier tokens; the MLP then works on each token by itself. There is
         a norm before each of the two, or after it (OLMo 2), or both (Gemma)."""
         h = norm(x, norms.get("attn_norm"), self.eps)
-        h = self.self_attention(h, **attn, turn=turn, mask=mask, cache=cache, layer=layer)
+        h = self.self_attention(h, **attn, cos_sin=cos_sin, mask=mask, cache=cache, layer=layer)
         x = x + norm(h, norms.get("attn_post_norm"), self.eps)
         h = norm(x, norms.get("mlp_norm"), self.eps)
         h = feed_forward(h, **mlp, activation=self.activation)
         return x + norm(h, norms.get("mlp_post_norm"), self.eps)
 
     def self_attention(
-        self, x, q, k, v, o, turn, mask, cache, layer, q_norm=None, k_norm=None
+        self, x, q, k, v, o, cos_sin, mask, cache, layer, q_norm=None, k_norm=None
     ):  # [..., n_new, n_embd] -> same
         queries = norm(gpt2.linear(x, **q), q_norm, self.eps)
         keys = norm(gpt2.linear(x, **k), k_norm, self.eps)
         values = gpt2.linear(x, **v)
-        queries = rotate(gpt2.split_heads(queries, self.n_head), turn)
-        keys = rotate(gpt2.split_heads(keys, self.n_kv_head), turn)
+        queries = rotate(gpt2.split_heads(queries, self.n_head), cos_sin)
+        keys = rotate(gpt2.split_heads(keys, self.n_kv_head), cos_sin)
         values = gpt2.split_heads(values, self.n_kv_head)  # [..., n_kv_head, n_new, d_head]
         if cache is not None:
             keys, values = cache.append(layer, keys, values)  # [..., n_kv_head, n_all, d_head]
@@ -113,7 +115,7 @@ def norm(x, params, eps):  # [..., n] -> same
 
 def attention(q, k, v, mask, scale, cap):  # [..., n_head, n_new, d], 2 x [..., n_kv_head, n_all, d]
     """Return softmax(cap(q k^T * scale) + mask) v, with the shape of q. n_group heads of q share a
-    head of k and v. Their rows are put below each other, so that one product computes them all."""
+    head of k and v. Their rows are stacked, so that one product computes them all."""
     *batch, n_head, n_new, d = q.shape
     n_kv_head = k.shape[-3]
     n_group = n_head // n_kv_head
@@ -137,26 +139,26 @@ def window_mask(mask, window, positions):  # [..., 1, n_new, n_all] -> same
     return np.where(is_far, np.float32(-1e10), mask)
 
 
-def rotations(positions, frequencies):  # [..., n_new], per layer [d / 2] or None
-    """Return for each layer cos and sin, [..., 1, n_new, d / 2] each, of the angles position *
-    frequency, or None. Layers with the same array of frequencies share them."""
-    found: dict[int, Any] = {id(None): None}
+def rotations(positions, frequencies):  # [..., n_new], for each layer [d / 2] or None
+    """Return for each layer cos and sin of the angles position * frequency, [..., 1, n_new, d / 2]
+    each, or None. Layers with the same array of frequencies share them."""
+    found = {}
     for array in frequencies:
-        if id(array) not in found:
+        if array is not None and id(array) not in found:
             angles = positions[..., None, :, None].astype(np.float32) * array
             found[id(array)] = np.cos(angles), np.sin(angles)
-    return [found[id(array)] for array in frequencies]
+    return [found.get(id(array)) for array in frequencies]
 
 
-def rotate(x, turn):  # [..., n_head, n_new, d] -> same; turn: cos and sin, or None: do nothing
+def rotate(x, cos_sin):  # [..., n_head, n_new, d] -> same. None: no rotation
     """Rotate each pair x[i], x[i + d / 2] by its angle. As a result, positions affect q k^T only
     through their difference (Su et al. 2021, "RoFormer: Enhanced Transformer with Rotary Position
     Embedding"). A trap: the paper and Meta's files pair the neighbours x[2 i] and x[2 i + 1]. In
     Hugging Face's files, the rows of q and k have a different order, so that our pairs are right.
     """
-    if turn is None:
+    if cos_sin is None:
         return x
-    cos, sin = turn
+    cos, sin = cos_sin
     x1, x2 = np.split(x, 2, axis=-1)
     return np.concatenate([x1 * cos - x2 * sin, x2 * cos + x1 * sin], axis=-1)
 

@@ -1,8 +1,8 @@
 """GPT-2 backwards: the gradient of the loss for every parameter.
 
-A gradient has the shape of its parameter. It says how much the loss grows if a number grows by a
-tiny e, divided by e. So a small step against the gradient makes the loss smaller. Here the loss is
-the sum of y:
+A gradient has the shape of its parameter. Each of its numbers is a slope: if that number of the
+parameter grows by a tiny e, the loss grows by e times the slope. So a small step against the
+gradient makes the loss smaller. Here the loss is the sum of y:
 
     >>> x, w, e = np.array([[1.0, 2.0, 3.0]]), np.array([[4.0, 5.0, 6.0]]), 1e-6
     >>> y, back = linear(x, w)
@@ -10,14 +10,14 @@ the sum of y:
     >>> gradients["w"]
     array([[1., 2., 3.]])
     >>> more, _ = linear(x, w + [[0, e, 0]])
-    >>> ((more - y).sum() / e).round(3)  # the same, by differences
-    2.0
+    >>> (more - y).round(9) / e  # by differences: the same number as in the middle
+    array([[2.]])
 
-Each function returns the result y of its namesake in gpt2.py, and `back`. back(dy) takes the
-gradient of y and returns those of the arguments, by the chain rule: dy times slopes. If a value was
-used twice, its gradients are added. They must all be there before its own `back` is called. So the
-calls go in reverse order, from the loss to the embeddings, and each is called once (Rumelhart,
-Hinton & Williams 1986, "Learning representations by back-propagating errors").
+Each function returns its result in gpt2.py, y, and `back`. back(dy) takes the gradient of y and
+returns those of the arguments: dy times slopes, by the chain rule. A value that is used twice gets
+two gradients, which are added. Only then is the `back` of the function that made it called. So the
+calls go in reverse order, from the loss to the embeddings, and each is made once (Rumelhart, Hinton
+& Williams 1986, "Learning representations by back-propagating errors").
 """
 
 import math
@@ -28,11 +28,12 @@ from gpt2 import causal_mask, log_softmax, merge_heads, new_positions, split_hea
 
 
 def linear(x, w, b=0):  # [..., n_in], [n_out, n_in], [n_out] -> [..., n_out]
-    """y[i, o] is the sum of x[i, n] w[o, n] over n, plus b[o]: so x[i, n] has the slope w[o, n]."""
+    """y[i, o] is the sum of x[i, n] w[o, n] over n, plus b[o]. So dx[i, n] is the sum of
+    dy[i, o] w[o, n] over o, and dw[o, n] is the sum of dy[i, o] x[i, n] over i."""
 
     def back(dy):  # [..., n_out] -> [..., n_in]
         rows = dy.reshape(-1, dy.shape[-1])  # [n_rows, n_out]
-        dw = rows.T @ x.reshape(-1, x.shape[-1])  # w and b were used for every row: a sum of rows
+        dw = rows.T @ x.reshape(-1, x.shape[-1])
         return dy @ w, {"w": dw, "b": rows.sum(0)}
 
     return x @ w.T + b, back
@@ -40,17 +41,17 @@ def linear(x, w, b=0):  # [..., n_in], [n_out, n_in], [n_out] -> [..., n_out]
 
 def loss_and_gradients(params, n_head, ids, targets):  # 2 x [n_rows, n_seq]
     """Return the mean loss in nats per token, and its gradients, nested like params. params: of a
-    GPT2 with gelu and without an lm_head; targets: the token after each id."""
+    GPT2 with gelu, the usual eps and no lm_head; targets: the token after each id."""
     logits, back = gpt2(ids, **params, n_head=n_head)
     loss, back_loss = cross_entropy(logits, targets)
     return loss, back(back_loss())
 
 
 def cross_entropy(logits, targets):  # [..., n_vocab], [...] -> a number
-    """Return the mean of -log P(target), in nats, and its `back`, which is the first to be called.
+    """Return the mean of -log P(target), in nats, and back(), with which all begins.
 
-    -log P(target) = log(sum of e^logit) - target's logit. The first term has the slopes P; the
-    second one has -1, for the target only."""
+    -log P(target) is log(sum of e^logit) minus the target's logit. So the slope for each logit is
+    its P, minus 1 for the target."""
     log_p = log_softmax(logits).reshape(-1, logits.shape[-1])  # [n, n_vocab]
     chosen = range(len(log_p)), targets.ravel()
 
@@ -64,7 +65,7 @@ def cross_entropy(logits, targets):  # [..., n_vocab], [...] -> a number
 
 def gpt2(ids, wte, wpe, blocks, ln_f, n_head):  # [n_rows, n_seq] -> [n_rows, n_seq, n_vocab]
     positions = new_positions(ids.shape[-1], len(wpe))
-    mask, backs = causal_mask(positions), []  # backs: of each block
+    mask, backs = causal_mask(positions), []  # the `back` of each block
     x = wte[ids] + wpe[positions]  # [n_rows, n_seq, n_embd]
     for params in blocks:
         x, back_block = block(x, **params, n_head=n_head, mask=mask)
