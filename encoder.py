@@ -1,4 +1,4 @@
-"""Text <-> token ids: byte-level byte-pair encoding (BPE), as GPT-2 introduced it.
+"""Text <-> token ids: byte-level byte-pair encoding (BPE), as in GPT-2, whose file had this name.
 
 The first 256 tokens are the bytes, so that any text can be encoded. (In GPT-2, "!" is the first and
 "s" has the id 82.) Then the most frequent pair of neighbours becomes a token, again and again. A
@@ -100,7 +100,7 @@ def spell(word: str) -> list[str]:  # " é" -> ["Ġ", "Ã", "©"]
 
 def learn_tokenizer(text: str, n_merges: int) -> "Tokenizer":
     """Learn a tokenizer from a text."""
-    return Tokenizer(*learn_tokens(Counter(gpt2_words(text)), n_merges))
+    return Tokenizer(*learn_tokens(Counter(gpt2_words(as_unicode(text))), n_merges))
 
 
 def learn_tokens(counts: dict[str, int], n_merges: int) -> tuple[dict, list]:

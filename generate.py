@@ -13,7 +13,7 @@
 `naive` is this loop with a sampler and stop conditions. `cached` yields the same ids, but runs the
 model over each token only once. Both get a Sequence: a text, and how to draw its next token.
 
-On the command line: python generate.py "Once upon a time"
+On the command line, which draws at random: python generate.py "Once upon a time"
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ Llama makes five, in the order of pico/llama.py:
 5. The MLP is gated: c_proj(silu(gate(x)) * c_fc(x)). Gemma has GELU instead of SiLU.
 Its relatives make four more:
 6. There are norms of queries and keys (Qwen3, OLMo 2, Gemma 3) or after sublayers (OLMo 2, Gemma).
-7. A layer may see only a window of the last tokens (Mistral, Gemma).
+7. A layer may see only a window of the last tokens (Mistral, Gemma and others).
 8. Soft caps limit the attention scores and the logits (Gemma 2).
 9. Gemma multiplies the embeddings by sqrt(n_embd), and the scores by a number of its own.
 

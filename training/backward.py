@@ -6,7 +6,7 @@ gradient makes the loss smaller. Here the loss is the sum of y:
 
     >>> x, w, e = np.array([[1.0, 2.0, 3.0]]), np.array([[4.0, 5.0, 6.0]]), 1e-6
     >>> y, back = linear(x, w)
-    >>> dx, gradients = back(np.ones_like(y))
+    >>> dx, gradients = back(np.ones_like(y))  # the slope for each number of y is 1
     >>> gradients["w"]
     array([[1., 2., 3.]])
     >>> more, _ = linear(x, w + [[0, e, 0]])
