@@ -1,11 +1,8 @@
-"""Five filters. Each has its own rule for which tokens to remove or to make less likely.
+"""Three filters. Each has its own rule for which tokens to remove or to make less likely.
 
-Meister et al. 2022, "Locally Typical Sampling": keep tokens of about average surprise.
-Hewitt et al. 2022, "Truncation Sampling as Language Model Desmoothing": keep tokens above eta, a
-floor that falls as the entropy rises. Tang et al. 2024, "Top-nσ: Not All Logits Are You Need": keep
-logits near the best logit. DRY ("don't repeat yourself") avoids loops. XTC ("exclude top choices")
-removes obvious tokens. DRY and XTC are by p-e-w, 2024 (pull requests 5677 and 6335 of
-text-generation-webui).
+Meister et al. 2022, "Locally Typical Sampling": keep tokens of about average surprise. DRY ("don't
+repeat yourself") avoids loops. XTC ("exclude top choices") removes obvious tokens. DRY and XTC are
+by p-e-w, 2024 (pull requests 5677 and 6335 of text-generation-webui).
 
 Mirostat (Basu et al. 2020) is left out. It updates a number after each token, so it is not a
 function of (logits, ids), and speculation would change its distribution.
@@ -28,30 +25,6 @@ def typical(mass):
         total = np.cumsum(softmax(logits)[order])
         last = order[min(np.searchsorted(total, mass), len(order) - 1)]
         return np.where(distance <= distance[last], logits, -np.inf)
-
-    return keep
-
-
-def eta(epsilon):
-    """Return a filter that keeps the tokens with p >= eta, and always the best token.
-
-    eta is min(epsilon, sqrt(epsilon) * exp(-entropy)): equation 4."""
-
-    def keep(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
-        p = softmax(logits)
-        floor = min(epsilon, np.sqrt(epsilon) * np.exp(-entropy(logits)))
-        return np.where((p >= floor) | (p == p.max()), logits, -np.inf)
-
-    return keep
-
-
-def top_n_sigma(n):
-    """Return a filter that keeps the logits that are at most n standard deviations below the best
-    logit."""
-
-    def keep(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
-        deviation = logits[logits > -np.inf].std()
-        return np.where(logits >= logits.max() - n * deviation, logits, -np.inf)
 
     return keep
 

@@ -7,7 +7,6 @@ and much larger in a marked text. The filter is a function of (logits, ids), so 
 remove the mark. (Kirchenbauer et al. 2023, "A Watermark for Large Language Models", algorithm 2.)
 
     python generate.py "Once upon a time" --filter "examples/watermark.py:watermark(7)" -n 60
-    python -m examples.measure watermark
 """
 
 import math

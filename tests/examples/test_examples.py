@@ -13,7 +13,7 @@ FOLDER = Path(__file__).parents[2] / "examples"
 README = (FOLDER / "README.md").read_text(encoding="utf-8")
 TRY = README.partition("## Try them")[2].split("```")[1]
 COMMANDS = [line for line in TRY.splitlines()[1:] if line]
-FILES = {path.name for path in FOLDER.glob("*.py")} - {"measure.py"}
+FILES = {path.name for path in FOLDER.glob("*.py")}
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -19,8 +19,6 @@ REFERENCE = np.load(Path(__file__).parents[1] / "fixtures" / "examples.npz")
 MODEL = tiny_gpt2()
 ALL = {
     "typical": shelf.typical(0.5),
-    "eta": shelf.eta(0.1),
-    "top_n_sigma": shelf.top_n_sigma(1.0),
     "dry": shelf.dry(5.0, 1.75, 1),
     "xtc": shelf.xtc(0.1, 0.6),
     "watermark": watermark(7),
