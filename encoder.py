@@ -1,8 +1,8 @@
-"""Text <-> token ids: byte-level byte-pair encoding (BPE), as in GPT-2, whose file had this name.
+"""Text <-> token ids: byte-level byte-pair encoding (BPE), as in the encoder.py of GPT-2 itself.
 
-The first 256 tokens are the bytes, so that any text can be encoded. (In GPT-2, "!" is the first and
-"s" has the id 82.) Then the most frequent pair of neighbours becomes a token, again and again. A
-new token gets the next free id. A space belongs to the word after it:
+The first 256 tokens are the bytes, so that any text can be encoded. As in GPT-2, their ids are not
+the bytes' values: "!" has the id 0, and "s" 82. Then the most frequent pair of neighbours becomes a
+token, again and again. A new token gets the next free id. A space belongs to the word after it:
 
     >>> tokenizer = learn_tokenizer("low lower low", n_merges=4)
     >>> [(id, tokenizer.decode([id])) for id in range(256, 260)]
@@ -11,7 +11,8 @@ new token gets the next free id. A space belongs to the word after it:
     [82, 257, 259, 82, 83]
 
 The file has seven steps, from small to large: learn which pairs to merge; merge them; cut a text
-into words; write bytes as characters; number the tokens; encode; decode one by one. Sources:
+into words; write bytes as characters, because files list tokens as text; number the tokens; encode;
+decode one by one. Sources:
 Sennrich et al. 2016 (https://arxiv.org/abs/1508.07909), algorithm 1; Radford et al. 2019, "Language
 Models are Unsupervised Multitask Learners", section 2.2.
 """
@@ -25,16 +26,16 @@ import regex  # type: ignore[import-untyped]
 
 
 def learn(counts: dict[str, int], n_merges: int) -> list[tuple[str, str]]:
-    """Step 1: merge the most frequent pair of neighbours in all words, and repeat this. Return the
-    merged pairs in order. counts: how often each word occurs. A tie: the pair that occurs first.
+    """Step 1: merge the most frequent pair of neighbours in all words, again and again. Return the
+    merged pairs in order. counts: how often each word occurs. In a tie, the first pair wins.
 
     >>> learn({"low": 5, "lower": 2, "newest": 6, "widest": 3}, n_merges=4)
     [('e', 's'), ('es', 't'), ('l', 'o'), ('lo', 'w')]
 
-        l o w   l o w e r   n e w e s t   w i d e s t      e and s: 6 + 3 times
-        l o w   l o w e r   n e w es t    w i d es t       es and t: 6 + 3 times
-        l o w   l o w e r   n e w est     w i d est        l and o: 5 + 2 times
-        lo w    lo w e r    n e w est     w i d est        lo and w: 5 + 2 times
+        l o w   l o w e r   n e w e s t   w i d e s t      next: e and s, 6 + 3 times
+        l o w   l o w e r   n e w es t    w i d es t       next: es and t, 6 + 3 times
+        l o w   l o w e r   n e w est     w i d est        next: l and o, 5 + 2 times
+        lo w    lo w e r    n e w est     w i d est        next: lo and w, 5 + 2 times
     """
     words = {word: list(word) for word in counts}
     merges: list[tuple[str, str]] = []

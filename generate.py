@@ -1,4 +1,4 @@
-"""Generate text token by token. The whole idea is a loop that everybody can write:
+"""Generate text token by token. The whole idea is a loop that anyone can write:
 
     >>> from utils import load
     >>> tokenizer, model = load("stories")
@@ -11,9 +11,9 @@
     'Once upon a time, there was a little girl named Lily. She'
 
 `naive` is this loop with a sampler and stop conditions. `cached` yields the same ids, but runs the
-model over each token only once. Both get a Sequence: a text, and how to draw its next token.
+model over each token only once. Both take a Sequence (below): a text, its sampler and its end.
 
-On the command line, which draws at random: python generate.py "Once upon a time"
+The command line draws at random instead: python generate.py "Once upon a time"
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def naive(model: Model, sequence: Sequence) -> Iterator[int]:
     while sequence.running:
         ids = np.array(sequence.ids)
         logits = model(ids, last=1)[-1]  # [n_vocab]; last=1: no other row of logits is needed
-        probabilities = sequence.sampler(logits, sequence.ids)  # some samplers avoid repetitions
+        probabilities = sequence.sampler(logits, sequence.ids)  # ids: to avoid repetitions
         next_id = draw(probabilities, sequence.rng)
         yield sequence.append(next_id)
 

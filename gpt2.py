@@ -1,7 +1,7 @@
-"""GPT-2: the model reads token ids, and scores for each of them every token that may follow.
+"""GPT-2: for each token id that it reads, the model scores every token as the next one.
 
     ids [..., n_new] -> wte + wpe -> n_layer x (attention, MLP) -> logits [..., n_new, n_vocab]
-    n_new: the tokens of this pass; n_all: also those in the cache; ...: batch dimensions, or none
+    n_new is the number of tokens in this pass. The dots stand for batch dimensions, or for none.
 
     >>> from utils import load
     >>> tokenizer, model = load("stories")
@@ -9,8 +9,8 @@
     >>> tokenizer.decode([logits[-1].argmax()])  # row i scores what may follow token i
     ' time'
 
-The page pico/forward.py says what each line is for; here are a cache and batches, too. Radford et
-al. 2019, "Language Models are Unsupervised Multitask Learners".
+pico/forward.py says what each line is for; this file adds a cache and batches. Radford et al. 2019,
+"Language Models are Unsupervised Multitask Learners".
 """
 
 import math
@@ -19,7 +19,7 @@ import numpy as np
 
 
 class GPT2:
-    """model(ids) -> logits. Calls unpack the dicts in params: their keys are names of arguments."""
+    """model(ids) -> logits. In params, a dict's keys are the names of a function's arguments."""
 
     def __init__(self, params, n_head):
         self.params, self.n_head = params, n_head
@@ -28,7 +28,7 @@ class GPT2:
         self.activation, self.eps, self.stop_ids = gelu, 1e-5, ()  # a loader may set others
 
     def __call__(self, ids, cache=None, last=None):  # [..., n_new] -> [..., n_new, n_vocab]
-        """Return float32 logits: row i scores every token as a successor of token i.
+        """Return float32 logits: row i scores every token as the one after ids[: i + 1].
 
         cache: the keys and values of the tokens before ids; the call appends those of ids.
         last: return only this many rows, the last ones: [..., last, n_vocab]. None: all.
@@ -74,7 +74,7 @@ def new_positions(n_new, n_ctx, cache=None):  # -> [n_new], for a batch [n_new] 
     return n_old[..., None] + np.arange(n_new)
 
 
-def causal_mask(positions):  # [..., n_new] -> [..., 1, n_new, n_all], one mask for all heads
+def causal_mask(positions):  # [..., n_new] -> [..., 1, n_new, n_all], n_all = the last position + 1
     """Return 0; or -1e10, which softmax turns into 0, where token j is in the future of token i."""
     i, j = positions[..., None, :, None], np.arange(positions.max() + 1)
     return np.where(j > i, np.float32(-1e10), np.float32(0))

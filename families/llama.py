@@ -1,4 +1,4 @@
-"""Llama and its relatives: today's decoders, which are GPT-2 with five to nine changes.
+"""Llama and its relatives: decoders of today, which are GPT-2 with five to nine changes.
 
     ids [..., n_new] -> wte -> n_layer x (attention, MLP) -> logits [..., n_new, n_vocab]
 
@@ -8,15 +8,17 @@ Llama makes five, in the order of pico/llama.py:
 3. Several query heads share one head of keys and values, which makes the cache smaller.
 4. Each layer rotates queries and keys by angles that depend on their positions; there is no wpe. In
    SmolLM3, every fourth layer does not rotate them.
-5. The MLP is gated: c_proj(silu(gate(x)) * c_fc(x)). Gemma has GELU instead of SiLU.
-Its relatives make four more:
-6. There are norms of queries and keys (Qwen3, OLMo 2, Gemma 3) or after sublayers (OLMo 2, Gemma).
+5. The MLP is gated: c_proj(silu(gate(x)) * c_fc(x)). Gemma 2 and 3 use GELU instead of SiLU.
+Its relatives add some of these four:
+6. Queries and keys have norms (Qwen3, OLMo 2, Gemma 3). The results of attention and MLP have a
+   norm, too (Gemma), or instead of their inputs (OLMo 2).
 7. A layer may see only a window of the last tokens (Mistral, Gemma and others).
 8. Soft caps limit the attention scores and the logits (Gemma 2).
-9. Gemma multiplies the embeddings by sqrt(n_embd), and the scores by a number of its own.
+9. Gemma multiplies the embeddings by sqrt(n_embd), and some sizes have a scale of their own for the
+   scores.
 
-Gemma is Gemma 2 or 3 here. Touvron et al. 2023, "Llama 2: Open Foundation and Fine-Tuned Chat
-Models". The file has the order of gpt2.py.
+Touvron et al. 2023, "Llama 2: Open Foundation and Fine-Tuned Chat Models". The file follows the
+order of gpt2.py.
 """
 
 import math

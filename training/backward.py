@@ -10,14 +10,15 @@ gradient makes the loss smaller. Here the loss is the sum of y:
     >>> gradients["w"]
     array([[1., 2., 3.]])
     >>> more, _ = linear(x, w + [[0, e, 0]])
-    >>> (more - y).round(9) / e  # by differences: the same number as in the middle
+    >>> (more - y).round(9) / e  # by differences: gradients["w"][0, 1] again
     array([[2.]])
 
-Each function returns its result in gpt2.py, y, and `back`. back(dy) takes the gradient of y and
-returns those of the arguments: dy times slopes, by the chain rule. A value that is used twice gets
-two gradients, which are added. Only then is the `back` of the function that made it called. So the
-calls go in reverse order, from the loss to the embeddings, and each is made once (Rumelhart, Hinton
-& Williams 1986, "Learning representations by back-propagating errors").
+Each function of the model returns two things: its result y, as in gpt2.py, and a function `back`.
+back(dy) takes the loss's gradient for y, and returns those for the arguments: dy times slopes, by
+the chain rule. A value that is used twice gets two gradients, which are added before we call the
+`back` of the function that produced the value. So we call each `back` once, in reverse order, from
+the loss to the embeddings (Rumelhart, Hinton & Williams 1986, "Learning representations by
+back-propagating errors").
 """
 
 import math
@@ -48,7 +49,7 @@ def loss_and_gradients(params, n_head, ids, targets):  # 2 x [n_rows, n_seq]
 
 
 def cross_entropy(logits, targets):  # [..., n_vocab], [...] -> a number
-    """Return the mean of -log P(target), in nats, and back(), with which all begins.
+    """Return the mean of -log P(target), in nats, and back(), where everything starts.
 
     -log P(target) is log(sum of e^logit) minus the target's logit. So the slope for each logit is
     its P, minus 1 for the target."""
