@@ -161,7 +161,8 @@ def rotate(x, cos_sin):  # [..., n_head, n_new, d] -> same. None: no rotation
     if cos_sin is None:
         return x
     cos, sin = cos_sin
-    x1, x2 = np.split(x, 2, axis=-1)
+    half = x.shape[-1] // 2
+    x1, x2 = x[..., :half], x[..., half:]
     return np.concatenate([x1 * cos - x2 * sin, x2 * cos + x1 * sin], axis=-1)
 
 
