@@ -3,6 +3,7 @@
 A notebook imports this module first, because the module makes the project's files importable.
 """
 
+import _thread
 import ast
 import contextlib
 import copy
@@ -10,10 +11,12 @@ import functools
 import importlib
 import inspect
 import io
+import itertools
 import json
 import statistics
 import sys
 import textwrap
+import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -32,6 +35,8 @@ from workshop.engine import is_empty, judge  # noqa: E402
 from workshop.mistakes import NAMES, TEXTS  # noqa: E402
 
 engine.most_seconds = 8.0
+MOST_SECONDS = 20  # a result that takes longer counts as an endless loop
+MOST_YIELDED = 100_000  # an endless generator is cut off here
 
 # Okabe and Ito chose these colours so that colour-blind readers can distinguish them.
 BLUE, ORANGE, GREEN, RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"
@@ -81,6 +86,7 @@ def check(lesson, number, *answers):
     share(lesson)
     part = getattr(importlib.import_module(f"checks.{lesson}"), f"exercise_{number}")
     changed = []  # the reader's functions that change an argument in place
+    shown = []  # what is printed before the search for the mistake's name
     if missing := [answer.__name__ for answer in answers if is_stub(answer)]:
         says = f"write {' and '.join(missing)}"
     else:
@@ -89,11 +95,45 @@ def check(lesson, number, *answers):
         mine = SimpleNamespace(
             **{name: careful(answer, changed) for name, answer in zip(part.names, answers)}
         )
-        found = judge(part, mine, path)
+        looking = replaced(engine, search_begins=functools.partial(look, shown))
+        with looking, replaced(engine.Tape, limited=staticmethod(limited)):
+            found = judge(part, mine, path)
         says = found[1] if found and found[0] != "float64" else None
     if changed:
         says = f"{changed[0]} changes its argument: work on a copy"
+    elif shown:  # only what the search has found
+        says = says.replace(f" ({shown[0]})", "").removeprefix(shown[0])
+        says = says.replace("?.", "?").strip()
+        return print(f"found: {says}" if says else "found no known mistake with these results")
     print(f"not solved yet: {says}" if says else "solved")
+
+
+def look(shown, says):
+    """Print what is known before the search for a mistake's name, which can take seconds."""
+    shown.append(says)
+    print(f"not solved yet: {says}\nlooking for your mistake ...", flush=True)
+
+
+@contextlib.contextmanager
+def limited(path):
+    """Raise an error if the reader's code (path is not None) takes more than MOST_SECONDS."""
+    late = threading.Event()
+
+    def stop():
+        late.set()
+        _thread.interrupt_main()
+
+    timer = threading.Timer(MOST_SECONDS, stop)
+    timer.start()
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        if not late.is_set():  # the user pressed Stop
+            raise
+        says = f"no result after {MOST_SECONDS} seconds, so a loop may be endless"
+        raise TimeoutError(says).with_traceback(error.__traceback__) from None
+    finally:
+        timer.cancel()
 
 
 @functools.cache
@@ -134,7 +174,8 @@ def careful(answer, changed):
         before = list(map(state, given))
         result = answer(*args, **settings)
         if inspect.isgenerator(result):
-            result = list(result)  # a generator changes its arguments while it runs
+            # a generator changes its arguments while it runs
+            result = list(itertools.islice(result, MOST_YIELDED))
         if before != list(map(state, given)):
             changed.append(call.__name__)
         return careful(result, changed) if inspect.isfunction(result) else result

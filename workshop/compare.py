@@ -1,6 +1,7 @@
 """Compare two results, and describe how they differ."""
 
 import math
+import os.path
 from collections import Counter
 from typing import Any, NamedTuple
 
@@ -35,7 +36,7 @@ class Raised(NamedTuple):
 
 def is_right(a: Seen, b: Seen) -> float:
     """Return whether a agrees with b, the right result. For random outcomes, return a p-value."""
-    if b.kind.startswith("<=") and isinstance(a.value, int):
+    if b.kind.startswith("<=") and isinstance(a.value, int | np.integer):
         return a.value <= b.value + int(b.kind[2:] or 0)
     return is_same(a, b)
 
@@ -51,7 +52,7 @@ def is_same(a: Seen, b: Seen) -> float:
         return len({(error.kind, error.place) for error in errors}) == 1 < len(errors)
     if b.kind == "~":
         return chance(a.value, b.value)
-    if not isinstance(b.value, np.ndarray):
+    if b.kind == "=" or not isinstance(b.value, np.ndarray):
         return plain(a.value) == plain(b.value)
     return same_shape(a.value, b.value) and close(a.value, b.value).all()
 
@@ -63,7 +64,7 @@ def plain(value):  # arrays, tuples and NumPy numbers -> lists and Python number
 
 
 def same_shape(a, b):
-    arrays = isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and a.shape == b.shape
+    arrays = all(isinstance(x, np.ndarray | np.generic) for x in (a, b)) and a.shape == b.shape
     numbers = arrays and all(x.dtype.kind in "biuf" for x in (a, b))
     return numbers and (a.dtype == bool) == (b.dtype == bool)
 
@@ -78,7 +79,7 @@ def chance(mine: list, right: list) -> float:
     distribution differ at least this much. Outcomes expected fewer than 5 times are merged."""
     if not mine:
         return 0.0
-    a, b = Counter(map(repr, mine)), Counter(map(repr, right))
+    a, b = (Counter(map(repr, plain(sample))) for sample in (mine, right))
     least = 5 * (len(mine) + len(right)) / min(len(mine), len(right))
     cells: dict = {}
     for outcome in a | b:
@@ -104,15 +105,21 @@ def tell(a: Seen | None, b: Seen | None) -> str:
     if b.kind.startswith("<="):
         return f"too much work: {b.label}: {a.value} instead of {b.value}"
     if b.kind == "=":
-        return f"{b.label}: {plain(a.value)!r:.150} instead of {plain(b.value)!r:.150}"
+        return f"{b.label}: {' instead of '.join(excerpts(a.value, b.value))}"
     if not same_shape(a.value, b.value):
         return f"{b.label}: {shapes(a.value, b)}"
     what = relation(a.value, b.value, b.kind) or first_number(a.value, b.value, b.kind)
     return f"{b.label}: {what}"
 
 
+def excerpts(mine, right):  # -> the texts of both values, at most 150 letters that differ
+    texts = [repr(plain(value)) for value in (mine, right)]
+    begin = max(0, len(os.path.commonprefix(texts)) - 75) if max(map(len, texts)) > 150 else 0
+    return ["..." * (begin > 0) + text[begin : begin + 150] for text in texts]
+
+
 def odd_one(mine, right):  # -> a message about the outcome whose frequencies differ most
-    a, b = Counter(map(repr, mine)), Counter(map(repr, right))
+    a, b = (Counter(map(repr, plain(sample))) for sample in (mine, right))
     shares = {one: (a[one] / max(1, len(mine)), b[one] / len(right)) for one in a | b}
     one, (x, y) = max(shares.items(), key=lambda item: abs(item[1][0] - item[1][1]))
     return f"{one} occurs in {x:.1%} of all cases instead of {y:.1%}"

@@ -31,6 +31,7 @@ from workshop.slips import slips
 NAMED = 0.5  # a known mistake must explain this share of the wrong results to be mentioned
 SURE = 0.9  # a known mistake must explain this share of the wrong results to be the name
 most_seconds = np.inf  # a lesson does not wait longer for a name
+search_begins: Callable[[str], object] = str  # called with what is known without a name
 MOST_RESULTS = 30_000  # the search for a name ends after so many results of known mistakes
 LIKELY = 1e-3  # two samples that differ more than this by chance are not due to one mistake
 RANDOM = 50  # a sample of random outcomes counts as so many results
@@ -343,8 +344,9 @@ def judge(
         return "changed argument", f"{part.names[0]} changes its argument. ({told})"
     if "unexpected keyword argument" in told:
         return "argument", f"{told} Keep the names of the arguments."
-    if not name:
+    if not name or "TimeoutError" in told:
         return None, says
+    search_begins(says)
     found, share = named(part, mine, right, part.mistakes, NAMED)
     if share < 1 and (slip := mended()):
         return slip, f"{part.names[0]}: these are the results {slip}. ({says})"

@@ -20,8 +20,14 @@ of an index into all rows: take the best token of the last row
 with n tokens in all: n new ones follow the given ids
     range(n) -> range(n - len(ids))
 [notebooks/loop_and_cache.ipynb step]
+without the axis of tokens: wte[[token]] and wpe[[position]] keep it
+    wte[[token]] + wpe[[position]] -> wte[token] + wpe[position]
 with position 0 for each token: how many tokens are stored?
     position = keys[0].shape[1] -> position = 0
+with the number of blocks as the position: keys has an array for each block
+    keys[0].shape[1] -> len(keys)
+with the number of heads as the position: an array has the axes n_head, token, d_head
+    keys[0].shape[1] -> len(keys[0])
 with a position one too large: the first token has position 0
     position = keys[0].shape[1] -> position = keys[0].shape[1] + 1
 of attention to the new token alone: its query meets all keys
@@ -41,6 +47,12 @@ with keys and values exchanged
 [notebooks/loop_and_cache.ipynb prefill]
 with rows of wpe that begin at 0 again: how many tokens are stored?
     wpe[positions] -> wpe[: len(ids)]
+with positions that begin at 0 again: how many tokens are stored?
+    n_old, n_old + len(ids) -> len(ids)
+with the mask of the new tokens alone: it needs a column for each stored token, too
+    causal_mask(positions) -> causal_mask(np.arange(len(ids)))
+with a mask of the new tokens alone: it needs a column for each stored token, too
+    causal_mask(positions) -> causal_mask(np.arange(len(ids)))[0]
 without a mask: a new token sees the tokens after it
     causal_mask(positions) -> 0
 with a pass for each token: one pass is enough for all
@@ -85,13 +97,14 @@ def see_step(m, seed):
 
 def see_prefill(m, seed):
     keys, values = no_rows(), no_rows()
-    for call, ids in ("the first call", IDS[:4]), ("a second call", IDS[4:7]):
-        with recording(model) as calls:
+    calls = IDS[:4], IDS[4:5], IDS[5:8]  # for one id, a mask of its own alone is right
+    for call, ids in zip(("the first call", "a second call", "a third call"), calls):
+        with recording(model) as passes:
             logits = m.prefill(list(ids), keys, values)
         yield Seen(f"the logits of {call}", logits, "token, n_vocab")
         yield Seen(f"the keys of block 2 after {call}", keys[2], "n_head, token, d_head")
         yield Seen(f"the values of block 2 after {call}", values[2], "n_head, token, d_head")
-        n = sum(len(call.named("attention")) for call in calls)
+        n = sum(len(one.named("attention")) for one in passes)
         yield Seen(f"how often attention runs in {call}", n, "<=0")
 
 

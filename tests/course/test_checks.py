@@ -30,6 +30,19 @@ def test_a_known_mistake_is_refused_under_its_name(lesson, capsys):
                 lessons.check(lesson, name.removeprefix("exercise_"), *answers)
                 said = capsys.readouterr().out
                 assert mistake.says in said if mistake else said == "solved\n", (name, said)
+                assert not re.search(r"(?:: |is )(.+) instead of \1[.\n]", said), (name, said)
+
+
+def test_no_message_shows_two_equal_texts():
+    arrays = np.array([False, True]), np.array([0.0, 1.0]), np.arange(90) % 7, np.float64(1)
+    values = *arrays, *[array.tolist() for array in arrays], (0, 1), [*range(90), 1], None, "1"
+    for kind in "=", "axis", "<=1", "~":
+        for a, b in itertools.product(values, repeat=2):
+            a, b = Seen("", a, kind), Seen("", b, kind)
+            if kind == "=" or kind == "~" and isinstance(a.value, list) and isinstance(b.value, list) or kind == "axis" and isinstance(b.value, np.ndarray):
+                if is_right(a, b) < RARE:
+                    mine, said, right = tell(a, b).rpartition(" instead of ")
+                    assert mine.rpartition(": ")[2] != right
 
 
 def test_an_answer_that_changes_its_argument_is_named_as_that(capsys):
