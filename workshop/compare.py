@@ -53,7 +53,8 @@ def is_same(a: Seen, b: Seen) -> float:
     if b.kind == "~":
         return chance(a.value, b.value)
     if b.kind == "=" or not isinstance(b.value, np.ndarray):
-        return plain(a.value) == plain(b.value)
+        mine, right = plain(a.value), plain(b.value)
+        return mine == right or repr(mine) == repr(right)  # NaN is not equal to itself
     return same_shape(a.value, b.value) and close(a.value, b.value).all()
 
 
@@ -103,7 +104,7 @@ def tell(a: Seen | None, b: Seen | None) -> str:
     if b.kind == "~":
         return f"{b.label}: {odd_one(a.value, b.value)}"
     if b.kind.startswith("<="):
-        return f"too much work: {b.label}: {a.value} instead of {b.value}"
+        return f"too much work: {b.label}: {a.value!r} instead of {b.value!r}"
     if b.kind == "=":
         return f"{b.label}: {' instead of '.join(excerpts(a.value, b.value))}"
     if not same_shape(a.value, b.value):
