@@ -66,5 +66,4 @@ def bars(bits):
     axis.bar_label(drawn, fmt=" %.1f")
     axis.invert_yaxis()
     axis.set(title="your text", xlabel="bits", xlim=(0, 1.12 * max(bits.values())))
-    text = ", ".join(f"{kind} {value:.1f}" for kind, value in bits.items())
-    return f"The cost of your text in bits, by the bits of a weight: {text}."
+    return "The cost of your text in bits, by the bits of a weight."

@@ -21,9 +21,7 @@ def over_time(losses, samples, held_out=None):
     lines = [f"{step:>5}  {printable(text)}" for step, text in samples.items()]
     style = {"family": "monospace", "fontsize": 9, "va": "top", "parse_math": False}
     below.text(0, 1, "\n".join(["step   the model writes", *lines]), **style)
-    texts = "; ".join(f"{step}: {printable(text, 60)!r}" for step, text in samples.items())
-    fall = f"The loss falls from {losses[0]:.2f} to {losses[-1]:.2f}."
-    return f"{fall} The model writes after step {texts}."
+    return f"The loss falls from {losses[0]:.2f} to {losses[-1]:.2f}."
 
 
 def printable(text, width=88):

@@ -5,7 +5,7 @@ import io
 import lessons
 import matplotlib.pyplot as plt
 import numpy as np
-from IPython.display import Image, display
+from IPython.display import display
 from matplotlib.patches import Rectangle
 from PIL import Image as Picture
 
@@ -14,11 +14,13 @@ LAYER, HEAD = 0, 1  # the block and the head whose keys are plotted
 FIRST = {"facecolor": lessons.BLUE, "hatch": "", "edgecolor": "white"}
 AGAIN = {"facecolor": lessons.ORANGE, "hatch": "///", "edgecolor": "white"}
 
-ALT = {  # alternative texts for readers who cannot see the pictures
-    "triangle": "Tokens of each pass: a triangle without a cache; with one, each token only once.",
-    "growing": "Keys for 7 to 10 tokens: each matrix has one more row at the bottom, in a frame.",
-    "times": "The time of a pass against the length: naive rises, and cached stays nearly flat.",
-}
+ALT = lessons.texts("""
+triangle: Eight passes. Without a cache they compute 6, 7, and so on to 13 tokens, a rectangle and a
+    triangle of 76 squares in all. With a cache they compute 6 tokens and then one each, 13 in all.
+growing: Keys of one head, for 7, 8, 9 and 10 tokens: each matrix has the rows of the one before,
+    with the same colours, and one more at the bottom, in a frame.
+times: The time of a pass against the length: naive rises, and cached stays nearly flat.
+""")
 
 
 def triangle(n_prompt, n_new):
@@ -56,12 +58,14 @@ def draw_keys(axis, keys, new, tokens, n_rows):
     """Plot keys [n, d_head] in a panel for n_rows rows. Frame the keys from index `new` on."""
     blank = np.full((n_rows - len(keys), keys.shape[1]), np.nan)
     limit = np.percentile(np.abs(keys), 99)
-    axis.imshow(np.vstack([keys, blank]), cmap="PuOr", vmin=-limit, vmax=limit, aspect="auto")
+    style = {"cmap": "PuOr", "vmin": -limit, "vmax": limit, "aspect": "auto"}
+    image = axis.imshow(np.vstack([keys, blank]), **style)
     style = {"fill": False, "edgecolor": lessons.BLACK, "lw": 2.5, "clip_on": False}
     axis.add_patch(Rectangle((-0.5, new - 0.5), keys.shape[1], len(keys) - new, **style))
     labels = [token.replace(" ", "·") for token in tokens[: len(keys)]]
     axis.set_yticks(range(len(keys)), labels)
     axis.set_xticks([])
+    return image
 
 
 def growing(model, ids, tokens, first):
@@ -69,8 +73,10 @@ def growing(model, ids, tokens, first):
     n_passes = len(ids) - first + 1
     figure, axes = plt.subplots(1, n_passes, figsize=(9.5, 0.8 + 0.28 * len(ids)))
     for axis, n in zip(axes, range(first, len(ids) + 1)):
-        draw_keys(axis, keys_of(model, ids[:n]), n - 1 if n > first else 0, tokens, len(ids))
+        new = n - 1 if n > first else 0
+        image = draw_keys(axis, keys_of(model, ids[:n]), new, tokens, len(ids))
         axis.set(title=f"{n} tokens", xlabel="the numbers of a key")
+    figure.colorbar(image, ax=axes, shrink=0.7)
     figure.suptitle(f"Keys of block {LAYER}, head {HEAD}: a pass adds a row (framed: new rows)")
 
 
@@ -86,9 +92,10 @@ def film_frame(keys, n_prompt, tokens, n_rows):
     first = n == n_prompt
     sums = sum(range(n_prompt, n + 1)), n
     for axis, name, new, total in zip(axes, ("naive", "cached"), (0, n - 1), sums):
-        draw_keys(axis, keys, 0 if first else new, tokens, n_rows)
+        image = draw_keys(axis, keys, 0 if first else new, tokens, n_rows)
         computed = n if first or name == "naive" else 1
         axis.set(title=f"{name}: computes {computed} now, {total} so far", xlabel="keys")
+    figure.colorbar(image, ax=axes, shrink=0.7)
     figure.suptitle(f"pass {n - n_prompt + 1}: next comes “{tokens[n].strip()}”")
     return figure
 
@@ -102,9 +109,11 @@ def film(model, prompt, ids, tokens):
     still, file = frames[-1], io.BytesIO()
     times = [900] * (len(frames) - 1) + [3000]
     options = {"save_all": True, "append_images": frames, "default_image": True}
-    still.save(file, format="PNG", duration=times, loop=0, **options)
-    alt = "A film of keys. In each pass, naive computes all rows again, and cached only the last."
-    display(Image(file.getvalue(), alt=alt, width=still.width * 100 // 110))
+    still.save(file, format="PNG", duration=times, loop=2, **options)
+    n, m = len(ids), len(prompt)
+    alt = f"A film of keys in {n - m + 1} passes. Naive computes all rows in each pass, {m} to {n}."
+    alt += f" Cached computes {m} rows, and then only the last one in each pass, {n} in all."
+    display(lessons.picture(file.getvalue(), alt, still.width * 100 // 110))
 
 
 def picture(figure):
@@ -122,4 +131,5 @@ def your_text(tokenizer, model, text):
     for _ in range(3):
         ids.append(int(model(ids, last=1)[-1].argmax()))
     growing(model, ids, [tokenizer.decode([id]) for id in ids], len(ids) - 3)
-    lessons.show(f"The keys of one head while a model continues {text!r}: a row more in each pass.")
+    alt = f"The keys of one head while a model continues {text!r}: {len(ids) - 3} rows, and one"
+    lessons.show(f"{alt} more in each pass.")

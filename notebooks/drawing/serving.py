@@ -43,8 +43,7 @@ def seats(panels, n_rows=4):
         axis.set(xlim=(0, longest), ylim=(n_rows - 0.5, -0.5))
         axis.set_yticks(range(n_rows), range(1, n_rows + 1))
     axes[-1, 0].set_xlabel("pass (hatched: the request's prompt; grey: an empty place)")
-    texts = "; ".join(f"{title}: {len(passes)} passes" for title, (passes, _) in panels.items())
-    return f"A line for each of {n_rows} rows, and a column for each pass. {texts}."
+    return f"A line for each of {n_rows} rows, a column for each pass, and the requests' numbers."
 
 
 def gaps(found):

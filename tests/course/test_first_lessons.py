@@ -1,5 +1,6 @@
 """Tests of the first lessons. Their own step agrees with the model."""
 
+import base64
 import copy
 import importlib
 import sys
@@ -54,7 +55,8 @@ def test_the_reader_s_own_text_is_plotted_for_any_model(monkeypatch):
         drawing = importlib.import_module(f"drawing.{name}")
         drawing.your_text(TOKENIZER, llama, "A dragon\nsang for 12 Zoës 🍓.")
     assert len(shown) == len(LESSONS) and not lessons.plt.get_fignums()
-    heights = [int.from_bytes(picture.data[20:24], "big") for picture in shown]
+    pngs = [base64.b64decode(picture.url.partition(",")[2]) for picture in shown]
+    heights = [int.from_bytes(png[20:24], "big") for png in pngs]
     assert max(heights) < 1500  # in pixels, so that 20 layers fit on a page
 
 
