@@ -58,10 +58,3 @@ def test_the_reader_s_own_text_is_plotted_for_any_model(monkeypatch):
     pngs = [base64.b64decode(picture.url.partition(",")[2]) for picture in shown]
     heights = [int.from_bytes(png[20:24], "big") for png in pngs]
     assert max(heights) < 1500  # in pixels, so that 20 layers fit on a page
-
-
-def test_the_lesson_s_own_training_merges_the_most_frequent_pairs():
-    names = cells("tokens", "by-hand", "train")
-    merges = names["train"]("hug hug hugs pug pun", 3)
-    assert merges == [("u", "g"), ("h", "ug"), ("Ġ", "hug")]
-    assert names["merge"](("a", "a", "a", "b"), ("a", "a")) == ("aa", "a", "b")

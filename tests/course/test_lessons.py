@@ -6,40 +6,37 @@ import sys
 from pathlib import Path
 from textwrap import dedent
 
-import pytest
-
 sys.path.insert(0, str(Path(__file__).parents[2] / "notebooks"))
 
 import lessons  # noqa: E402
 
 
-@pytest.mark.parametrize("function, slow_one", [(lessons.medians, 8), (lessons.fastest, 7)])
-def test_timed_actions_take_turns_after_a_round_that_does_not_count(
-    function, slow_one, monkeypatch
-):
+def test_timed_actions_take_turns_after_a_round_that_does_not_count(monkeypatch):
     clock, order = [0.0], []
     monkeypatch.setattr(lessons.time, "perf_counter", lambda: clock[0])
 
-    def action(name, costs):
+    def action(name, *costs):
         def run():
+            clock[0] += costs[order.count(name)]
             order.append(name)
-            clock[0] += next(costs)
 
         return run
 
-    quick = action("quick", iter([50, 2, 9, 2]))  # the first round (50) does not count
-    slow = action("slow", iter([90, 8, 7, 60]))
-    times = function({"quick": quick, "slow": slow}, rounds=3)
-    assert times == {"quick": 2, "slow": slow_one}
+    actions = {"quick": action("quick", 50, 2, 9, 2), "slow": action("slow", 90, 8, 7, 60)}
+    assert lessons.timed(actions, rounds=3) == {"quick": [2, 9, 2], "slow": [8, 7, 60]}
     assert order == ["quick", "slow"] * 4
 
 
 def test_a_disturbed_machine_shows_saved_times_and_says_so(capsys):
     saved, quiet = {1: 1.0, 2: 1.2}, {1: [2, 2.1, 2.2], 2: [3, 3.9, 3.1]}
     assert lessons.steady(quiet, saved, "a core") == {1: 2.1, 2: 3.1}
+    assert lessons.steady(quiet, saved, "a core", usual=min) == {1: 2, 2: 3}
+    disturbed = {1: [2, 2.1, 2.2], 2: [3, 9, 6]}
+    assert lessons.steady(disturbed, None) == {1: 2.1, 2: 6}
     assert capsys.readouterr().out == ""
-    assert lessons.steady({1: [2, 2.1, 2.2], 2: [3, 9, 6]}, saved, "a core") is saved
+    assert lessons.steady(disturbed, saved, "a core") is saved
     assert "2.0 times the least" in (said := capsys.readouterr().out) and "a core" in said
+    assert lessons.steady(disturbed, [7, 8]) == {1: 0.007, 2: 0.008}
 
 
 def test_a_source_is_python(capsys):

@@ -211,10 +211,11 @@ def test_a_teacher_s_sheet_names_sections_that_exist(path, notebook):
     headings = re.findall(r"^#+ (.+)$", "\n".join(cell.source for cell in prose(notebook)), re.M)
     known = {re.sub("^(Deeper|Second session): ", "", one).lower() for one in headings}
     sheet = (FOLDER / "teachers" / f"{path.stem}.md").read_text("utf-8")
-    [minutes] = re.findall(r"^\*Minutes: (.+?)\.\*", sheet, re.M | re.S)
-    minutes = " ".join(minutes.split()).replace(". Second session:", ";")
-    for name in re.findall(r"(?:^|; )(.+?) \d+(?: \(deeper\))?(?=;|$)", minutes):
-        assert name == "Beginning" or name.lower() in known, name
+    assert "## Exit questions" in sheet and "\nEarly finishers " in sheet
+    agenda = sheet.partition("## Agenda\n")[2].partition("\n## ")[0]
+    others = {"set-up", "beginning", "what the last session found", "exit questions"}
+    named = [name.lower() for name in re.findall(r"\*\*\d+\*\* (.+?)(?=, \*\*|\n|$)", agenda)]
+    assert len(named) > 4 and not {*named} - known - others
 
 
 def test_a_lesson_begins_with_the_set_up_of_bootstrap_py(notebook):
