@@ -71,7 +71,7 @@ def show(alt, figure=None):
     lines and bars are added to the text."""
     figure, file = figure or plt.gcf(), io.BytesIO()
     figure.savefig(file, format="png")
-    says = " ".join([alt, *numbers(figure)])
+    says = " ".join([alt, *filter(None, numbers(figure))])
     plt.close(figure)
     n_pixels = int.from_bytes(file.getvalue()[16:20], "big")  # the width, from the PNG's header
     display(picture(file.getvalue(), says, n_pixels * 100 // DPI))
@@ -86,24 +86,24 @@ def picture(png, alt, width):
 def numbers(figure):
     """Yield what each panel says: its title, texts, labelled lines and bars."""
     for axis in figure.axes:
+        ticks = [tick.get_text() for tick in axis.get_xticklabels()]
         said = [text.get_text() for text in axis.texts[:60]]
         for line in axis.lines:
             x, y = map(np.ravel, line.get_data())
+            names = ticks if np.array_equal(x, axis.get_xticks()) else [f"{n:.4g}" for n in x]
             chosen = dict.fromkeys(np.linspace(0, len(x) - 1, 5).astype(int))  # first to last
-            if not line.get_label().startswith("_"):
-                points = ", ".join(f"{y[i]:.3g} at {x[i]:.4g}" for i in chosen)
+            if len(x) and not line.get_label().startswith("_"):
+                points = ", ".join(f"{y[i]:.3g} at {names[i]}" for i in chosen)
                 said.append(f"{line.get_label()} {points}")
         for bars in axis.containers:
-            flat = getattr(bars, "orientation", "") == "horizontal"
-            names = [
-                tick.get_text() for tick in (axis.yaxis if flat else axis.xaxis).get_ticklabels()
-            ]
-            if len(bars) != len(names):  # a histogram
-                names = [f"{bar.get_x() + bar.get_width() / 2:.3g}" for bar in bars]
+            if getattr(bars, "orientation", "") == "horizontal":
+                ticks = [tick.get_text() for tick in axis.get_yticklabels()]
+            if len(bars) != len(ticks):  # a histogram
+                ticks = [f"{bar.get_x() + bar.get_width() / 2:.3g}" for bar in bars]
             heights = getattr(bars, "datavalues", [])
-            said.append(", ".join(f"{name}: {x:.3g}" for name, x in zip(names, heights)))
-        if said or axis.get_title():
-            yield f"{axis.get_title() or axis.get_ylabel()}: {'; '.join(said)}.".replace("\n", " ")
+            said.append(", ".join(f"{name}: {x:.3g}" for name, x in zip(ticks, heights)))
+        says = ": ".join(filter(None, [axis.get_title() or axis.get_ylabel(), "; ".join(said)]))
+        yield f"{says}.".replace("\n", " ") if says else ""
 
 
 def texts(table):

@@ -79,7 +79,7 @@ def see_corrected(m, seed):
 
 def see_trusted(m, seed):
     for given in (0.5, 0.9, 0.3), (0.01, 1, 0.05), (0.2, 0.6, 0.1), (0.9, 0.5, 0.5):
-        yield Seen(f"p, catch, slip = {given}", round(m.trusted(*given), 4))
+        yield Seen(f"p, catch, slip = {given}", round(float(m.trusted(*given)), 4))
 
 
 exercise_allowed = Part(("allowed",), see_allowed, of("allowed", KNOWN))

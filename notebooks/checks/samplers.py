@@ -60,7 +60,7 @@ def see_diversity(m, seed):
         [[7, 8, 9], [8, 7, 9]],
         [[3] * 4, [2]],
     ):
-        yield Seen(f"the diversity of {texts}", round(m.diversity(texts), 4))
+        yield Seen(f"the diversity of {texts}", round(float(m.diversity(texts)), 4))
 
 
 def see_gumbel_draw(m, seed):
