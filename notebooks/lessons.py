@@ -87,7 +87,7 @@ def numbers(figure):
     """Yield what each panel says: its title, texts, labelled lines and bars."""
     for axis in figure.axes:
         ticks = [tick.get_text() for tick in axis.get_xticklabels()]
-        said = [text.get_text() for text in axis.texts[:60]]
+        said = [text.get_text().strip() for text in axis.texts[:60] if text.get_text().strip()]
         for line in axis.lines:
             x, y = map(np.ravel, line.get_data())
             names = ticks if np.array_equal(x, axis.get_xticks()) else [f"{n:.4g}" for n in x]
@@ -98,10 +98,12 @@ def numbers(figure):
         for bars in axis.containers:
             if getattr(bars, "orientation", "") == "horizontal":
                 ticks = [tick.get_text() for tick in axis.get_yticklabels()]
-            if len(bars) != len(ticks):  # a histogram
+            if len(bars) != len(ticks):  # no bar for each tick, as in a histogram
                 ticks = [f"{bar.get_x() + bar.get_width() / 2:.3g}" for bar in bars]
-            heights = getattr(bars, "datavalues", [])
-            said.append(", ".join(f"{name}: {x:.3g}" for name, x in zip(ticks, heights)))
+            heights = [f"{x:.3g}" for x in getattr(bars, "datavalues", [])]
+            name = bars.get_label() if not bars.get_label().startswith("_") else ""
+            if len(bars) < 30:
+                said.append(f"{name} {', '.join(map(': '.join, zip(ticks, heights)))}".strip())
         says = ": ".join(filter(None, [axis.get_title() or axis.get_ylabel(), "; ".join(said)]))
         yield f"{says}.".replace("\n", " ") if says else ""
 
@@ -254,21 +256,12 @@ def ours(lesson, cell):
     get_ipython().run_cell(source)
 
 
-def medians(actions, rounds=5, saved=None):
-    """Time functions that take no arguments: {name: function} -> {name: median seconds}.
-
-    saved: see `steady`.
-    """
-    return steady(timed(actions, rounds), saved)
-
-
 def fastest(actions, rounds=7, saved=None, machine=MACHINE):
     """Time functions that always do the same work: {name: function} -> {name: least seconds}.
 
-    Other programs can only lengthen a run, so the shortest run is closest to the time of the work.
-    saved: see `steady`.
+    saved, machine: see `steady`.
     """
-    return steady(timed(actions, rounds), saved, machine, usual=min, most=1.5)
+    return steady(timed(actions, rounds), saved, machine)
 
 
 def timed(actions, rounds):
@@ -288,21 +281,20 @@ def timed(actions, rounds):
     return times
 
 
-def steady(times, saved, machine=MACHINE, usual=statistics.median, most=1.3):
-    """Return {name: the usual one of its times}. If other programs disturb this machine, and there
-    are saved times, return these.
+def steady(times, saved, machine=MACHINE):
+    """Return {name: the least of its times}: other programs can only lengthen a run.
 
-    times: {name: seconds in each round}; saved: {name: time} on `machine`, in any unit, or a list
-    of milliseconds.
+    If they disturb this machine too much, return saved times, if there are any. times: {name:
+    seconds in each round}; saved: {name: time} on `machine`, or a list of milliseconds.
     """
     worst = max(statistics.median(found) / min(found) for found in times.values())
-    if worst < most or saved is None:
-        return {name: usual(found) for name, found in times.items()}
+    if worst < 1.5 or saved is None:
+        return {name: min(found) for name, found in times.items()}
     print(f"Other programs disturb this machine: a median is {worst:.1f} times the least time.")
     print(f"The figures below are saved ones. They are from {machine}.")
-    if isinstance(saved, dict):
-        return saved
-    return {name: ms / 1000 for name, ms in zip(times, saved, strict=True)}
+    if isinstance(saved, list):
+        saved = {name: ms / 1000 for name, ms in zip(times, saved, strict=True)}
+    return saved
 
 
 def paragraph(text):
