@@ -54,7 +54,8 @@ def three_kinds(encoder, decoder, cross, read, written):
         axis.set_title(title)
     axes[0].set_ylabel("the token that looks")
     figure.colorbar(image, ax=axes, label="weight, mean of the heads", shrink=0.6)
-    return "Attention weights: two full matrices, and the decoder's, which is a lower triangle."
+    says = strongest(encoder, read, read), strongest(decoder, written, written)
+    return f"Weights of attention. The encoder's: {says[0]}. The decoder's, a triangle: {says[1]}."
 
 
 def strongest(weights, queries, keys):

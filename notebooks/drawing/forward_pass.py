@@ -20,7 +20,7 @@ all-heads: 5 blocks of 7 heads: most have a diagonal or vertical lines. Framed: 
 two-heads: Block 0, head 1: queries look just before themselves. Block 4, head 3: the last query,
     to, looks at the two Max, and more at the second one.
 without: P(Max) without a head: 0.33 for head 6 of block 3, 0 for before, else above 0.7.
-lens: The best next token at each depth. The last column has Max only after all blocks.
+lens: The best next token after 0 to 5 blocks. The last column has Max only after all 5.
 parts: Bars: the attention of the last two blocks adds most by far to the logit of Max.
 travel: With the mask, nothing moves left of the changed token, number 6. It and the 15 tokens after
     it move, after 5 blocks by 1 to 20. Without the mask, all 22 move.
@@ -228,4 +228,4 @@ def your_text(tokenizer, model, text, n=11):
         early.params = {**model.params, "blocks": model.params["blocks"][:depth]}
         found.append(softmax(early(ids)[-n:]))
     lens(np.array(found), ids[-n:], tokenizer, depths)
-    lessons.show(f"The best next token at each depth, for the last tokens of {text!r}.")
+    lessons.show(f"The best next token after 0 to {n_layer} blocks, for the end of {text!r}.")

@@ -232,7 +232,7 @@ def test_a_notebook_is_saved_with_the_outputs_of_one_run(notebook):
         assert len(lines) <= 40
         assert all(len(line) <= 79 for line in lines)
     alternatives = list(pictures(notebook))
-    assert alternatives and all(len(text) > 60 and re.search(r"\d", text) for text in alternatives)
+    assert alternatives and all(len(text) > 50 and re.search(r"\d", text) for text in alternatives)
 
 
 def test_the_saved_outputs_show_today_s_comments(notebook):
