@@ -108,10 +108,10 @@ def numbers(figure):
         yield f"{says}.".replace("\n", " ") if says else ""
 
 
-def texts(table):
-    """Read alternative texts, "name: text" in lines, further lines indented -> {name: text}."""
-    lines = re.sub(r"\n +", " ", table).strip().splitlines()
-    return dict(line.split(": ", 1) for line in lines)
+def texts(lesson):
+    """Return {picture: its alternative text}. A line in the file has "lesson picture: text"."""
+    table = (PROJECT / "notebooks/drawing/alternatives.txt").read_text(encoding="utf-8")
+    return dict(re.findall(rf"^{lesson} (\S+): (.+)", table, re.MULTILINE))
 
 
 def replaced(module, **functions):

@@ -12,16 +12,7 @@ from decoding.score import score
 STYLES = "-", "--", "-.", ":"
 WHITE = {"facecolor": "white", "edgecolor": "none", "pad": 1}
 
-ALT = lessons.texts("""
-tree: A tree of all texts of three letters, with probabilities. The thickest path is baa.
-range: The licence leaves float32 and float64 before token 100. The story falls slowly.
-surprise: The story, darker where tokens cost more bits: the u of umbrella 18, bath 14, and about 10
-    for laughed, From, gave and the first c of crocodile.
-draw: Each text's share of 2000 samples against its product of factors: twelve points from 0.003 to
-    0.6 lie on the diagonal, within two standard deviations.
-clean: Left: both risks rise. Right: the product of the risks follows the counted share.
-marginals: Bars: all at once, They were happy loses and She were happy gains probability.
-""")
+ALT = lessons.texts("factorization")
 
 
 def tree(branch, n):

@@ -9,22 +9,7 @@ from matplotlib.patches import FancyBboxPatch
 
 from gpt2 import softmax
 
-ALT = lessons.texts("""
-diagram: From ids [n] to wte[ids] + wpe, then 5 blocks on the residual stream [n, n_embd]. Each adds
-    attention and an MLP, both after a norm. Then a norm, wte, and logits [n, n_vocab].
-three: Left: query 2 is nearest to key 2. Right: three values and their weighted mean.
-scores: Block 0, head 1, for 22 queries and keys. All scores, from -3 to 3; the lower triangle; the
-    weights, whose rows sum to 1. The largest lie near the diagonal.
-all-heads: 5 blocks of 7 heads: most have a diagonal or vertical lines. Framed: head 1 of block 0,
-    before, and head 3 of block 4, names.
-two-heads: Block 0, head 1: queries look just before themselves. Block 4, head 3: the last query,
-    to, looks at the two Max, and more at the second one.
-without: P(Max) without a head: 0.33 for head 6 of block 3, 0 for before, else above 0.7.
-lens: The best next token after 0 to 5 blocks. The last column has Max only after all 5.
-parts: Bars: the attention of the last two blocks adds most by far to the logit of Max.
-travel: With the mask, nothing moves left of the changed token, number 6. It and the 15 tokens after
-    it move, after 5 blocks by 1 to 20. Without the mask, all 22 move.
-""")
+ALT = lessons.texts("forward_pass")
 
 
 def diagram(n_layer):

@@ -14,13 +14,7 @@ LAYER, HEAD = 0, 1  # the block and the head whose keys are plotted
 FIRST = {"facecolor": lessons.BLUE, "hatch": "", "edgecolor": "white"}
 AGAIN = {"facecolor": lessons.ORANGE, "hatch": "///", "edgecolor": "white"}
 
-ALT = lessons.texts("""
-triangle: Eight passes. Without a cache they compute 6, 7, and so on to 13 tokens, a rectangle and a
-    triangle of 76 squares in all. With a cache they compute 6 tokens and then one each, 13 in all.
-growing: Keys of one head, for 7, 8, 9 and 10 tokens: each matrix has the rows of the one before,
-    with the same colours, and one more at the bottom, in a frame.
-times: The time of a pass against the length: naive rises, and cached stays nearly flat.
-""")
+ALT = lessons.texts("loop_and_cache")
 
 
 def triangle(n_prompt, n_new):

@@ -6,20 +6,7 @@ import numpy as np
 
 N_SHOWN = 400  # the bars of less probable tokens would be too narrow to see
 
-ALT = lessons.texts("""
-positions: Both have long tails. Ninety percent are ten tokens at a, hundreds at b.
-temperature: A low temperature raises the best. Entropies rise, and cross at a third.
-filters: Kept tokens are dark. Their number and mass at a: top-k 20, 0.94; top-p 8, 0.90; min-p 2,
-    0.82. At b: top-k 20, 0.47; top-p 290, 0.90; min-p 11, 0.37.
-kept: Kept tokens at 150 positions with 0 to 8 bits of entropy: top-k always 20; top-p from 1 to
-    about 300; min-p from 1 to about 30.
-draw: Six tokens from 0 to 1, as wide as their probabilities. They end at: the 0.11, big 0.68, sky
-    0.80, top 0.86, ar 0.93, stars 1. An arrow at u = 0.94 points at stars.
-curve: Nats of a token, and share of different 3-grams: t = 1.0 -1.7, 0.90; t = 0.8 -1.2, 0.82; t =
-    0.4 -0.6, 0.57. The filters lie near this line. Greedy lies far below its end: -0.5, 0.10.
-repetition: 3-grams at 200 positions. Greedy has many lines beside the diagonal. With
-    no_repeat_ngram(3) none is left, and with repetition_penalty(1.3) four dots.
-""")
+ALT = lessons.texts("samplers")
 
 
 def what_filters_keep(probs, logits, filters):

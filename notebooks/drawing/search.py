@@ -6,17 +6,7 @@ import numpy as np
 
 from decoding.beam import beam_search
 
-ALT = lessons.texts("""
-tree: Two trees keep b but drop bd, the optimum's beginning: at place four, and at five.
-widths: Left: a larger width finds the optimum in all 40. Right: time grows more slowly.
-real-tree: After six steps of width 3, all beams begin with the same two words, big box.
-typical: Most texts are far below the best. The probability lies around minus the entropy.
-drawn: The log P of 64 drawn texts: greedy and beam search are to the right of all of them.
-tokens: P of each of 48 tokens: above 0.1 in beam search; in the drawn text down to 0.000005, in the
-    unseen story down to 0.00004.
-penalty: Score by length: for alpha 0 it falls to -76 at 48 tokens, for 0.5 to -11. For 1 it is -2.3
-    at 9 tokens and rises to -1.6.
-""")
+ALT = lessons.texts("search")
 
 
 def tree(axis, trace, name, best=()):

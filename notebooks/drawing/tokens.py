@@ -5,10 +5,7 @@ import matplotlib.pyplot as plt
 
 TINTS = "#cfe6f5", "#fbe3b5", "#c9ecdf", "#f3d7e6"
 
-ALT = lessons.texts("""
-tokens: A text in boxes: one for a frequent word, some for a rare one, four for an emoji.
-lengths: Bytes per token rise to four for stories, and stay below two for the other texts.
-""")
+ALT = lessons.texts("tokens")
 
 
 def label(tokenizer, id):
