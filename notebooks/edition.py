@@ -1,6 +1,7 @@
 """Make other editions of the lessons from the saved notebooks.
 
     python notebooks/edition.py [FOLDER]       # for a class, in notebooks/class
+    python notebooks/edition.py --zip FILE     # for a class, with all that the lessons need
     python notebooks/edition.py --site FOLDER  # the web site, see pages.py
     python notebooks/edition.py --titles       # write the top of each lesson again
 
@@ -13,23 +14,33 @@ Binder. --titles then writes the address into README.md, CITATION.cff and bootst
 
 import argparse
 import ast
+import base64
 import hashlib
+import io
+import json
 import os
 import re
 import sys
 from pathlib import Path
 from urllib.parse import quote
+from zipfile import ZIP_DEFLATED, ZipFile
 
 import nbformat
 from pages import CLONE, badges, write_site
 
 HERE = Path(__file__).resolve().parent
+PACKED = """LICENSE encoder.py generate.py gpt2.py samplers.py speculative.py utils.py decoding
+    examples families loading page pico terminal training workshop models/en-de models/en-de-draft
+    models/stories models/stories-draft models/stories-llama notebooks/counting.py notebooks/drawing
+    notebooks/lessons.py notebooks/requirements.txt notebooks/SETUP.md notebooks/text"""
 BOOTSTRAP = HERE / "bootstrap.py"  # the first cell of code in each lesson
 SETUP = '        address = address or "https://github.com/{}"'
 GITHUB = r"(?:\S*[/@])?(?:www\.)?github\.com[:/]([\w-]+/[\w.-]+?)(?:\.git)?/*"
 LINK = re.compile(r"(?<=\]\()(?!https?:|#)(?=(\w+\.ipynb)?[^)\s]*\))")  # where a link begins
 MARKED = re.compile(r"(<repository>.*\n)(?:.*\n)*?(.*</repository>)")  # the address is between
+INSERTED = r"\g<1>{}\n\g<2>"
 FOLDED = "<details><summary>{}</summary>\n\n{}\n\n</details>\n\n"
+REPORT = '# To hand in what you solved:\n# lessons.report("your name")'
 ANSWER = re.compile(r"(.*?)(^(?:#|\*\*Predict|\*\*Question).*|\Z)", re.DOTALL | re.MULTILINE)
 
 
@@ -61,10 +72,9 @@ def titled(name, repository):
     _, colon, subtitle = paragraphs[0].partition(":")
     paragraphs[0] = f"# {title}{colon}{subtitle}"
     paragraphs[1] = f"*About {whole} minutes, of which the core is {core}; exercises apart.*"
-    names = [*lessons]
-    at = names.index(name)
-    links = [f"[← {lessons[other][0]}]({other}.ipynb)" for other in names[:at][-1:]]
-    links += [f"[{lessons[other][0]} →]({other}.ipynb)" for other in names[at + 1 :][:1]]
+    before, _, after = " ".join(["", *lessons, ""]).partition(f" {name} ")
+    links = [f"[← {lessons[other][0]}]({other}.ipynb)" for other in before.split()[-1:]]
+    links += [f"[{lessons[other][0]} →]({other}.ipynb)" for other in after.split()[:1]]
     paragraphs += [" | ".join(links), f"[Solutions](solutions/{name}.py)"]
     return "\n\n".join([*paragraphs, *badges(repository, f"notebooks/{name}.ipynb")])
 
@@ -91,7 +101,8 @@ def for_class(notebook, name):
             cell.outputs, cell.execution_count = [], None
             if tagged(cell, "yours"):
                 cell.source = stubs(cell.source)
-                give_up = f'# If you give up: lessons.ours("{name}", "{cell.id}")'
+                first = ast.parse(cell.source).body[0].name
+                give_up = f'# If you give up: lessons.ours("{first}")'
                 cells.append(new_cell(cell, "ours", give_up))
             continue
         cell.source = cell.source.partition(f"[Solutions](solutions/{name}.py)")[0].rstrip()
@@ -101,7 +112,7 @@ def for_class(notebook, name):
             cells.append(new_cell(cell, "reply", "*My answer:* ", nbformat.v4.new_markdown_cell))
         if "**Predict" in cell.source:
             cells.append(new_cell(cell, "guess", "guess = ...  # your guess, a number or a word"))
-    notebook.cells = cells
+    notebook.cells = [*cells, new_cell(cells[-1], "report", REPORT)]
     return notebook
 
 
@@ -118,11 +129,9 @@ def folded(text, summary="The answer, after you have run the cell"):
 
 def stubs(source):
     """Return a cell's functions with `...` instead of their bodies."""
-    lines, found = source.splitlines(), []
-    for node in ast.parse(source).body:
-        signature = lines[node.lineno - 1 : node.body[0].lineno - 1]
-        found.append("\n".join([*signature, "    ..."]))
-    return "\n\n\n".join(found)
+    lines, functions = source.splitlines(), ast.parse(source).body
+    heads = [lines[node.lineno - 1 : node.body[0].lineno - 1] for node in functions]
+    return "\n\n\n".join("\n".join([*head, "    ..."]) for head in heads)
 
 
 def write_class(folder, name):
@@ -143,9 +152,30 @@ def write_class(folder, name):
                 cell.metadata["cellView"], cell.source = "form", f"# @title\n{cell.source}"
         if name:
             title.source += "\n\n" + badges(name, quote(f"{inside}/{lesson}.ipynb"))[0]
-            setup.source = with_address(setup.source, SETUP.format(name))
+            setup.source = MARKED.sub(INSERTED.format(SETUP.format(name)), setup.source)
         write(folder / f"{lesson}.ipynb", notebook)
     print(f"{len(table())} notebooks in {folder}")
+
+
+def write_zip(path):
+    """Write all that a class needs into a ZIP file. The checks' answers are one encoded file."""
+    file, inside = io.BytesIO(), io.BytesIO()
+    with ZipFile(file, "w", ZIP_DEFLATED) as package, ZipFile(inside, "w", ZIP_DEFLATED) as ours:
+        for place in PACKED.split():
+            for part in [HERE.parent / place, *(HERE.parent / place).rglob("*.*")]:
+                if part.is_file() and part.suffix != ".pyc":
+                    package.write(part, Path("tokenwise", part.relative_to(HERE.parent)))
+        for name in table():
+            edited = nbformat.writes(for_class(read(name), name))
+            package.writestr(f"tokenwise/notebooks/{name}.ipynb", edited)
+            cells = [cell | {"outputs": []} for cell in read(name).cells]
+            ours.writestr(f"{name}.ipynb", json.dumps({"cells": cells}))
+            for script in f"checks/{name}.py", f"solutions/{name}.py":
+                ours.write(HERE / script, script)
+        ours.close()
+        package.writestr("tokenwise/notebooks/answers.txt", base64.b64encode(inside.getvalue()))
+    path.write_bytes(file.getvalue())
+    print(f"{len(table())} notebooks in {path}")
 
 
 def write(path, notebook):
@@ -162,10 +192,6 @@ def checksum(notebook):
     return hashlib.sha256(nbformat.writes(notebook).encode()).hexdigest()
 
 
-def with_address(text, address):  # -> a text with these lines between its two markers
-    return MARKED.sub(lambda found: f"{found[1]}{address}\n{found[2]}", text)
-
-
 def write_titles(name):
     """Write the top of each lesson. name: owner/name on GitHub, to be inserted, or None."""
     if name:
@@ -175,7 +201,8 @@ def write_titles(name):
         cite = f"repository-code: https://github.com/{name}\nurl: {site}"
         files = [HERE.parent / "README.md", HERE.parent / "CITATION.cff", BOOTSTRAP]
         for path, address in zip(files, (top, cite, SETUP.format(name))):
-            path.write_text(with_address(path.read_text("utf-8"), address), "utf-8")
+            text = MARKED.sub(INSERTED.format(address), path.read_text("utf-8"))
+            path.write_text(text, "utf-8")
     for lesson in table():
         notebook = read(lesson)
         title, setup, *_ = notebook.cells
@@ -201,6 +228,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, nargs="?", default=HERE / "class")
     parser.add_argument("--repository", help="the project's address on GitHub", default="")
+    parser.add_argument("--zip", type=Path, help="write a package for a class into this file")
     parser.add_argument("--site", action="store_true", help="write the web site")
     parser.add_argument("--titles", action="store_true", help="write the top of each lesson again")
     args = parser.parse_args()
@@ -210,11 +238,13 @@ def main():
     name = found[1] if found else known()
     if args.titles:
         return write_titles(name)
+    if args.zip:
+        return write_zip(args.zip)
+    if not args.site and not folder.is_relative_to(HERE.parent):
+        parser.error(f"{folder} is not in the project, which its notebooks need: try --zip FILE")
     folder.mkdir(parents=True, exist_ok=True)
     if args.site:
         return write_site(folder, name, lesson)
-    if found and not folder.is_relative_to(HERE.parent):
-        parser.error(f"{folder} is not in the repository")
     write_class(folder, found and name)
 
 

@@ -6,10 +6,11 @@ A notebook imports this module first, because the module makes the project's fil
 import _thread
 import ast
 import base64
+import builtins
 import contextlib
 import copy
+import dis
 import functools
-import importlib
 import inspect
 import io
 import itertools
@@ -20,6 +21,7 @@ import sys
 import textwrap
 import threading
 import time
+import zipfile
 from pathlib import Path
 from types import SimpleNamespace
 from unittest import mock
@@ -33,12 +35,15 @@ PROJECT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(PROJECT))
 
 from workshop import engine  # noqa: E402
-from workshop.engine import is_empty, judge  # noqa: E402
+from workshop.engine import Part, is_empty, judge  # noqa: E402
 from workshop.mistakes import NAMES, TEXTS  # noqa: E402
 
 engine.most_seconds = 8.0
 MOST_SECONDS = 20  # a result that takes longer counts as an endless loop
 MOST_YIELDED = 100_000  # an endless generator is cut off here
+solved = PROJECT / "notebooks"  # the folder with our answers
+if (encoded := solved / "answers.txt").exists():  # a package for a class has them in one file
+    solved = zipfile.Path(zipfile.ZipFile(io.BytesIO(base64.b64decode(encoded.read_bytes()))))
 
 # Okabe and Ito chose these colours so that colour-blind readers can distinguish them.
 BLUE, ORANGE, GREEN, RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"
@@ -47,23 +52,7 @@ PURPLE, SKY, YELLOW, BLACK = "#CC79A7", "#56B4E9", "#F0E442", "#000000"
 CENTERED = {"ha": "center", "va": "center"}  # text is centred on its coordinates
 MACHINE = "one quiet core of an AMD EPYC"  # the saved times of most lessons are from there
 DPI = 150  # higher than the 100 dpi of the display, so that a projector shows sharp pictures
-plt.rcParams.update(
-    {
-        "figure.figsize": (8, 3.6),
-        "figure.dpi": 100,
-        "savefig.dpi": DPI,
-        "savefig.bbox": "tight",
-        "font.size": 11,
-        "axes.titlesize": 11,
-        "xtick.labelsize": 10,
-        "ytick.labelsize": 10,
-        "legend.fontsize": 10,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "axes.prop_cycle": plt.cycler(color=[BLUE, ORANGE, GREEN, RED, PURPLE, SKY, BLACK]),
-        "figure.constrained_layout.use": True,
-    }
-)
+plt.style.use(PROJECT / "notebooks/drawing/lessons.mplstyle")
 
 
 def show(alt, figure=None):
@@ -119,14 +108,17 @@ def replaced(module, **functions):
     return mock.patch.multiple(module, **functions) if functions else contextlib.nullcontext()
 
 
+tried = {}  # {names of functions that a check compares: (how many tries, whether solved)}
+guesses = []  # lines with a guess and its answer
+
+
 def check(lesson, number, *answers):
     """Print "solved", or what is missing. Raise no error, so that the next cells can run.
 
     answers: the reader's functions. The `Part` exercise_NUMBER in checks/LESSON.py compares them
     with ours.
     """
-    share(lesson)
-    part = getattr(importlib.import_module(f"checks.{lesson}"), f"exercise_{number}")
+    part = share(lesson).checks[f"exercise_{number}"]
     changed = []  # the reader's functions that change an argument in place
     shown = []  # what is printed before the search for the mistake's name
     if missing := [answer.__name__ for answer in answers if is_stub(answer)]:
@@ -141,6 +133,8 @@ def check(lesson, number, *answers):
         with looking, replaced(engine.Tape, limited=staticmethod(limited)):
             found = judge(part, mine, path)
         says = found[1] if found and found[0] != "float64" else None
+        before, done = tried.get(part.names, (0, False))
+        tried[part.names] = before + (not done), not (says or changed)
     if changed:
         says = f"{changed[0]} changes its argument: work on a copy"
     elif shown:  # only what the search has found
@@ -176,9 +170,10 @@ def limited(path):
 @functools.cache
 def share(lesson):
     """Let the workshop read our versions of a lesson's functions: those that readers write in the
-    text, and the solutions. They use names from the cells `imports` and those tagged `given`."""
-    cells = json.loads((PROJECT / f"notebooks/{lesson}.ipynb").read_text("utf-8"))["cells"]
-    source, names, ours = f"notebooks/{lesson}.ipynb", {}, []
+    text, and the solutions. They use names from the cells `imports` and those tagged `given`.
+    Return them, the checks, and {name: the first line of the first cell that makes it}."""
+    cells = json.loads((solved / f"{lesson}.ipynb").read_text(encoding="utf-8"))["cells"]
+    source, names, ours, first_lines = f"notebooks/{lesson}.ipynb", {}, [], {}
     for i, cell in enumerate(cells):
         tags, text = cell["metadata"].get("tags", []), "".join(cell["source"])
         if i == 2 or "given" in tags:
@@ -186,8 +181,14 @@ def share(lesson):
                 exec(text, names)
         if "yours" in tags:
             ours.append(text)
-    solutions = (PROJECT / f"notebooks/solutions/{lesson}.py").read_text("utf-8")
-    TEXTS[source], NAMES[source] = "\n\n\n".join([*ours, solutions]), names
+        for name in names_of(text)[1] if cell["cell_type"] == "code" else ():
+            first_lines.setdefault(name, text.splitlines()[0])
+    solutions = (solved / f"solutions/{lesson}.py").read_text(encoding="utf-8")
+    ours += re.split(r"^# exercise .*\n", solutions, flags=re.M)[1:]
+    TEXTS[source], NAMES[source] = "\n\n\n".join(ours), names
+    checks = {}
+    exec((solved / f"checks/{lesson}.py").read_text(encoding="utf-8"), checks)
+    return SimpleNamespace(checks=checks, ours=ours, first_lines=first_lines)
 
 
 def is_stub(answer):
@@ -245,15 +246,76 @@ class Watched:
 def here(answer):
     """Print the answer to a prediction, after the reader's guess, if there is one."""
     guess = get_ipython().user_ns.pop("guess", ...)
-    print(f"here: {answer}" if guess is ... else f"you: {guess}, here: {answer}")
+    if guess is ...:
+        return print(f"here: {answer}")
+    guesses.append(f"you: {guess}, here: {answer}")
+    print(guesses[-1])
 
 
-def ours(lesson, cell):
-    """Print and run our version of a cell that readers write in the class edition."""
-    notebook = json.loads((PROJECT / f"notebooks/{lesson}.ipynb").read_text(encoding="utf-8"))
-    [source] = ["".join(c["source"]) for c in notebook["cells"] if c["id"] == cell]
+def this_lesson():
+    """Return the name of the lesson whose pictures are imported, or ""."""
+    return next((name[8:] for name in sys.modules if name.startswith("drawing.")), "")
+
+
+def ours(function):
+    """Print and run our version of the cell in which readers write this function."""
+    begin = re.compile(rf"^def {function}\(", re.MULTILINE)
+    [source] = filter(begin.search, share(this_lesson()).ours)
     print(source)
     get_ipython().run_cell(source)
+
+
+def report(name=""):
+    """Append a record to a file: the reader's name, what is solved, and guesses beside answers."""
+    with contextlib.suppress(EOFError, NotImplementedError):  # nobody can answer
+        name = name or input("Your name: ")
+    lesson = this_lesson()
+    lines = [f"{name or 'no name'}: {lesson}, {time.strftime('%Y-%m-%d %H:%M')}"]
+    for part in share(lesson).checks.values():
+        if isinstance(part, Part):
+            tries, done = tried.get(part.names, (0, False))
+            says = "solved" if done else "not solved"
+            lines.append(f"{says}, tries: {tries}, {' and '.join(part.names)}")
+    path = Path(f"report-{lesson}.txt").resolve()
+    with path.open("a", encoding="utf-8") as file:
+        print(*lines, *guesses, "", sep="\n", file=file)
+    print("written:", path)
+
+
+def guard(lines):
+    """Return a cell's lines, or a note if the cell needs something that is not there yet.
+
+    IPython calls this before it runs a cell.
+    """
+    cell, space, lesson = "".join(lines), get_ipython().user_ns, this_lesson()
+    reads, makes = names_of(cell)
+    for name in reads if lesson else ():
+        value, first_lines = space.get(name), share(lesson).first_lines
+        if inspect.isfunction(value) and is_stub(value) and "lessons.check(" not in cell:
+            note = f"write {name} first, or run lessons.ours({name!r})"
+        elif name not in space and name in first_lines:
+            note = f"{name} is missing: run the cell that begins with {first_lines[name]!r}"
+        else:
+            continue
+        for made in makes:  # later cells must not use an older value
+            space.pop(made, None)
+            first_lines[made] = cell.splitlines()[0]
+        return [f"print({note!r})\n"]
+    return lines
+
+
+def names_of(cell):
+    """Return the names that a cell reads but does not make, and those that it makes."""
+    codes, reads, makes = [compile(cell, "<cell>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)], [], []
+    for code in codes:  # functions and classes inside are appended
+        for step in dis.get_instructions(code):
+            if inspect.iscode(step.argval):
+                codes.append(step.argval)
+            elif step.opname in ("LOAD_NAME", "LOAD_GLOBAL"):
+                reads.append(step.argval)
+            elif step.opname == "STORE_NAME" and code is codes[0]:
+                makes.append(step.argval)
+    return [name for name in reads if name not in makes and not hasattr(builtins, name)], makes
 
 
 def fastest(actions, rounds=7, saved=None, machine=MACHINE):
@@ -412,3 +474,7 @@ def random_gpt2(n_vocab, n_ctx, n_embd, n_layer, n_head, scale=0.02, seed=0, tie
     if not tied:
         params["lm_head"] = normal(n_vocab, d).view(Weight)
     return GPT2(params, n_head)
+
+
+if get_ipython():
+    get_ipython().input_transformers_post.append(guard)

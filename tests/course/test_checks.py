@@ -2,7 +2,6 @@
 under its own name."""
 
 import functools
-import importlib
 import itertools
 import re
 import sys
@@ -25,8 +24,7 @@ from workshop.mistakes import build  # noqa: E402
 @pytest.mark.slow
 @pytest.mark.parametrize("lesson", edition.table())
 def test_a_known_mistake_is_refused_under_its_name(lesson, capsys):
-    lessons.share(lesson)
-    for name, part in vars(importlib.import_module(f"checks.{lesson}")).items():
+    for name, part in lessons.share(lesson).checks.items():
         if isinstance(part, Part):
             for mistake in (None, *part.mistakes):
                 ours = build(part.source, mistake)

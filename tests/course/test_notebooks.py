@@ -3,6 +3,7 @@ saved notebooks, their links, the teacher's sheets and the badges are in order."
 
 import asyncio
 import html
+import importlib.util
 import os
 import re
 import shutil
@@ -38,7 +39,7 @@ def notebook(path):
 
 def made(folder, *options):
     """Run edition.py, which writes an edition into this folder. Return the folder."""
-    command = [sys.executable, FOLDER / "edition.py", folder, *options]
+    command = [sys.executable, FOLDER / "edition.py", *options, folder]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.startswith(f"{len(NOTEBOOKS)} ")
     return folder
@@ -46,7 +47,10 @@ def made(folder, *options):
 
 @pytest.fixture(scope="session")
 def class_edition(tmp_path_factory):
-    return made(tmp_path_factory.mktemp("class"))
+    """Unpack the package for a class where no project is. Return the folder of its lessons."""
+    folder = tmp_path_factory.mktemp("class")
+    shutil.unpack_archive(made(folder / "class.zip", "--zip"), folder)
+    return folder / "tokenwise/notebooks"
 
 
 @pytest.fixture(scope="session")
@@ -117,7 +121,8 @@ async def run(path, class_edition, turns):
     """Run a notebook from top to bottom, then solve its exercises."""
     notebook = nbformat.read(class_edition / path.name, as_version=4)
     assert not any(cell.outputs for cell in code(notebook))
-    client = NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(FOLDER)}})
+    where = {"metadata": {"path": str(class_edition)}}
+    client = NotebookClient(notebook, timeout=300, resources=where)
     one_thread = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
     async with turns, client.async_setup_kernel(env=one_thread):
         for place, cell in enumerate(notebook.cells):
@@ -140,8 +145,30 @@ def test_the_class_edition_runs_and_its_exercises_can_be_solved(path, runs):
         raise runs[path]
 
 
+def test_a_lesson_in_which_nothing_is_written_says_what_to_write(class_edition):
+    notebook = nbformat.read(class_edition / "loop_and_cache.ipynb", as_version=4)
+    own = ["def step(token):\n    return token", "lessons.check('loop_and_cache', 'step', step)"]
+    own += ["guess = 5", "lessons.here(6)", "lessons.report('Ada')"]
+    notebook.cells = [*notebook.cells[:20], *map(nbformat.v4.new_code_cell, own)]
+    NotebookClient(notebook, resources={"metadata": {"path": str(class_edition)}}).execute()
+    says = {cell.id: printed(cell) for cell in code(notebook)}
+    write = "write continue_greedily first, or run lessons.ours('continue_greedily')\n"
+    assert says["loop-runs"] == says["count"] == write
+    assert says["watch"].startswith("text is missing: run the cell that begins with 'prompt = ")
+    record = (class_edition / "report-loop_and_cache.txt").read_text("utf-8")
+    assert record.startswith("Ada: loop_and_cache, ") and "\nyou: 5, here: 6\n" in record
+    assert "\nnot solved, tries: 0, continue_greedily\nnot solved, tries: 1, step\n" in record
+
+
+def test_the_package_has_no_answer_in_plain(path, notebook, class_edition):
+    answers = [cell.source for cell in code(notebook) if edition.tagged(cell, "yours")]
+    files = [file for file in class_edition.parent.rglob("*.*") if file.suffix in (".py", ".txt")]
+    text = "\n".join(file.read_text("utf-8") for file in files)
+    assert not any(answer.strip() in text for answer in [*answers, *solutions(path).values()])
+
+
 def own(notebook):  # -> the code cells, except those that edition.py added
-    added = {"guess", "ours"}
+    added = {"guess", "ours", "report"}
     return [cell for cell in code(notebook) if not added & {*cell.metadata.get("tags", [])}]
 
 
@@ -188,14 +215,14 @@ def broken_links(text, folder):
 
 
 def test_every_link_of_every_notebook_leads_somewhere(class_edition, on_github):
-    for folder in FOLDER, class_edition, on_github:
+    for folder in FOLDER, class_edition, on_github, made(on_github / "plain"):
         for file in sorted(folder.glob("*.ipynb")):
             for cell in prose(nbformat.read(file, as_version=4)):
                 assert not list(broken_links(cell.source, folder)), file
 
 
 def test_every_link_of_the_other_texts_leads_somewhere():
-    for file in (FOLDER / "README.md", *FOLDER.glob("teachers/*.md")):
+    for file in (FOLDER / "README.md", FOLDER / "SETUP.md", *FOLDER.glob("teachers/*.md")):
         assert not list(broken_links(file.read_text(encoding="utf-8"), file.parent)), file
 
 
@@ -224,6 +251,7 @@ def test_a_lesson_begins_with_the_set_up_of_bootstrap_py(notebook):
 
 def test_a_notebook_is_saved_with_the_outputs_of_one_run(notebook):
     cells = code(notebook)
+    assert printed(cells[0]) == "ready\n"
     assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))
     for cell in cells:
         assert not printed(cell, "stderr")
@@ -299,22 +327,22 @@ def test_badges_that_would_lead_nowhere_are_refused(folder, address):
     assert done.returncode == 2 and re.search("is not (in|the address of)", done.stderr)
 
 
-def test_an_edition_is_written_again_but_nobody_s_work_is_lost(tmp_path):
-    first, second, *_ = (tmp_path / path.name for path in NOTEBOOKS)
-    made(tmp_path)
+def test_an_edition_is_written_again_but_nobody_s_work_is_lost(on_github):
+    inside = made(on_github / "again")
+    first, second, *_ = (inside / path.name for path in NOTEBOOKS)
     new = first.read_text("utf-8")
     earlier = nbformat.read(first, as_version=4)
     del earlier.metadata["edition"]
     earlier.cells.pop()
-    edition.write(tmp_path / "earlier.ipynb", earlier)  # an edition of other lessons
-    (tmp_path / "earlier.ipynb").replace(first)
+    edition.write(inside / "earlier.ipynb", earlier)  # an edition of other lessons
+    (inside / "earlier.ipynb").replace(first)
     second.write_text(second.read_text("utf-8").replace("guess = ...", "guess = 42"), "utf-8")
-    made(tmp_path)
+    made(inside)
     assert first.read_text("utf-8") == new and "guess = 42" in second.read_text("utf-8")
     mine = nbformat.v4.new_notebook()
-    nbformat.write(mine, tmp_path / "mine.ipynb")
-    edition.write(tmp_path / "mine.ipynb", earlier)
-    assert nbformat.read(tmp_path / "mine.ipynb", as_version=4) == mine
+    nbformat.write(mine, inside / "mine.ipynb")
+    edition.write(inside / "mine.ipynb", earlier)
+    assert nbformat.read(inside / "mine.ipynb", as_version=4) == mine
 
 
 def test_the_setup_cell_installs_again_after_a_pip_that_failed(tmp_path):
@@ -330,6 +358,17 @@ def test_the_setup_cell_installs_again_after_a_pip_that_failed(tmp_path):
         "assert calls == ['git', sys.executable, sys.executable] and Path.cwd().name == 'notebooks'"
     )
     subprocess.run([sys.executable, "false.py"], cwd=tmp_path, check=True)
+
+
+def test_the_setup_cell_says_what_is_missing(tmp_path, monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: name != "regex")
+    old = (3, 9), FOLDER, "this is Python 3.9"
+    alone = (3, 10), tmp_path, "open this notebook inside the project's folder"
+    for version, place, says in old, alone, ((3, 10), FOLDER, "requirements.txt .* of regex"):
+        monkeypatch.chdir(place)
+        with monkeypatch.context() as patch, pytest.raises(Exception, match=says):
+            patch.setattr(sys, "version_info", version)
+            exec((FOLDER / "bootstrap.py").read_text("utf-8"), {})
 
 
 def test_a_repository_gives_badges_and_an_address_to_clone(path, on_github):
