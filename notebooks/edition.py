@@ -6,10 +6,9 @@
     python notebooks/edition.py --titles       # write the top of each lesson again
 
 The class edition has no outputs and no solutions, but a cell for each guess and answer. Answers to
-predictions, and texts tagged `answer`, are folded. Cells tagged `yours` keep only signatures.
-
-With --repository and an address on GitHub, lessons get badges that open them on Colab and on
-Binder. --titles then writes the address into README.md, CITATION.cff and bootstrap.py, too.
+predictions, and texts tagged `answer`, are folded. Cells tagged `yours` keep only signatures. With
+--repository and an address on GitHub, lessons get badges for Colab and Binder, and --titles writes
+the address into README.md, CITATION.cff and bootstrap.py, too.
 """
 
 import argparse
@@ -31,8 +30,9 @@ from pages import CLONE, badges, write_site
 HERE = Path(__file__).resolve().parent
 PACKED = """LICENSE encoder.py generate.py gpt2.py samplers.py speculative.py utils.py decoding
     examples families loading page pico terminal training workshop models/en-de models/en-de-draft
-    models/stories models/stories-draft models/stories-llama notebooks/counting.py notebooks/drawing
-    notebooks/lessons.py notebooks/requirements.txt notebooks/SETUP.md notebooks/text"""
+    models/stories models/stories-draft models/stories-llama benchmarks/results.json
+    notebooks/counting.py notebooks/drawing notebooks/lessons.py notebooks/requirements.txt
+    notebooks/SETUP.md notebooks/text"""
 BOOTSTRAP = HERE / "bootstrap.py"  # the first cell of code in each lesson
 SETUP = '        address = address or "https://github.com/{}"'
 GITHUB = r"(?:\S*[/@])?(?:www\.)?github\.com[:/]([\w-]+/[\w.-]+?)(?:\.git)?/*"
