@@ -110,6 +110,7 @@ def replaced(module, **functions):
 
 tried = {}  # {names of functions that a check compares: (how many tries, whether solved)}
 guesses = []  # lines with a guess and its answer
+skipped = {}  # {name: the first line of the cell that would have made it}
 
 
 def check(lesson, number, *answers):
@@ -181,7 +182,7 @@ def share(lesson):
                 exec(text, names)
         if "yours" in tags:
             ours.append(text)
-        for name in names_of(text)[1] if cell["cell_type"] == "code" else ():
+        for name in names_of(text)[-1] if cell["cell_type"] == "code" else ():
             first_lines.setdefault(name, text.splitlines()[0])
     solutions = (solved / f"solutions/{lesson}.py").read_text(encoding="utf-8")
     ours += re.split(r"^# exercise .*\n", solutions, flags=re.M)[1:]
@@ -288,34 +289,38 @@ def guard(lines):
     IPython calls this before it runs a cell.
     """
     cell, space, lesson = "".join(lines), get_ipython().user_ns, this_lesson()
-    reads, makes = names_of(cell)
-    for name in reads if lesson else ():
+    reads, inner, makes = names_of(cell)
+    for name in reads + inner if lesson else ():
         value, first_lines = space.get(name), share(lesson).first_lines
         if inspect.isfunction(value) and is_stub(value) and "lessons.check(" not in cell:
             note = f"write {name} first, or run lessons.ours({name!r})"
-        elif name not in space and name in first_lines:
-            note = f"{name} is missing: run the cell that begins with {first_lines[name]!r}"
+        elif name in skipped or name in reads and name not in space and name in first_lines:
+            first_line = skipped.get(name) or first_lines[name]
+            note = f"{name} is missing: run the cell that begins with {first_line!r}"
         else:
             continue
-        for made in makes:  # later cells must not use an older value
-            space.pop(made, None)
-            first_lines[made] = cell.splitlines()[0]
+        skipped.update(dict.fromkeys(makes, cell.splitlines()[0]))
         return [f"print({note!r})\n"]
+    for name in makes:
+        skipped.pop(name, None)
     return lines
 
 
 def names_of(cell):
-    """Return the names that a cell reads but does not make, and those that it makes."""
-    codes, reads, makes = [compile(cell, "<cell>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)], [], []
+    """Return the names that a cell reads, those that its functions read, and those that it makes.
+    What it makes, and what Python has, is not in the first two."""
+    top = compile(cell, "<cell>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    codes, reads, inner, makes = [top], [], [], []
     for code in codes:  # functions and classes inside are appended
         for step in dis.get_instructions(code):
             if inspect.iscode(step.argval):
                 codes.append(step.argval)
             elif step.opname in ("LOAD_NAME", "LOAD_GLOBAL"):
-                reads.append(step.argval)
-            elif step.opname == "STORE_NAME" and code is codes[0]:
+                (reads if code is top else inner).append(step.argval)
+            elif step.opname == "STORE_NAME" and code is top:
                 makes.append(step.argval)
-    return [name for name in reads if name not in makes and not hasattr(builtins, name)], makes
+    known = {*makes, *vars(builtins)}
+    return [x for x in reads if x not in known], [x for x in inner if x not in known], makes
 
 
 def fastest(actions, rounds=7, saved=None, machine=MACHINE):
