@@ -12,8 +12,7 @@ class NotReady(Exception):
 
 
 if sys.version_info < (3, 10):
-    version = "{}.{}".format(*sys.version_info)
-    raise NotReady("this is Python " + version + ": choose 3.10 or newer")
+    raise NotReady(f"Python {sys.version.split()[0]} is too old: choose 3.10")
 here = Path.cwd()
 places = [here, *here.parents]
 found = [p for p in places if (p / "notebooks/lessons.py").is_file()]

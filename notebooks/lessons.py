@@ -35,7 +35,7 @@ PROJECT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(PROJECT))
 
 from workshop import engine  # noqa: E402
-from workshop.engine import Part, is_empty, judge  # noqa: E402
+from workshop.engine import Part, judge, stubs  # noqa: E402
 from workshop.mistakes import NAMES, TEXTS  # noqa: E402
 
 engine.most_seconds = 8.0
@@ -108,9 +108,9 @@ def replaced(module, **functions):
     return mock.patch.multiple(module, **functions) if functions else contextlib.nullcontext()
 
 
-tried = {}  # {names of functions that a check compares: (how many tries, whether solved)}
-guesses = []  # lines with a guess and its answer
-skipped = {}  # {name: the first line of the cell that would have made it}
+tried = {}  # {the names of a check's functions: (how many tries, "solved" or "not solved")}
+guesses = []  # lines with a guess, if there was one, and its answer
+skipped = set()  # names that a cell would have made
 
 
 def check(lesson, number, *answers):
@@ -127,15 +127,14 @@ def check(lesson, number, *answers):
     else:
         code = getattr(inspect.unwrap(answers[0]), "__code__", None)  # a partial has none
         path = code and code.co_filename
-        mine = SimpleNamespace(
-            **{name: careful(answer, changed) for name, answer in zip(part.names, answers)}
-        )
+        copies = [careful(answer, changed) for answer in answers]
+        mine = SimpleNamespace(**dict(zip(part.names, copies)))
         looking = replaced(engine, search_begins=functools.partial(look, shown))
         with looking, replaced(engine.Tape, limited=staticmethod(limited)):
             found = judge(part, mine, path)
         says = found[1] if found and found[0] != "float64" else None
-        before, done = tried.get(part.names, (0, False))
-        tried[part.names] = before + (not done), not (says or changed)
+        tries, before = tried.get(part.names, (0, ""))
+        tried[part.names] = tries + (before != "solved"), "not " * bool(says or changed) + "solved"
     if changed:
         says = f"{changed[0]} changes its argument: work on a copy"
     elif shown:  # only what the search has found
@@ -174,7 +173,7 @@ def share(lesson):
     text, and the solutions. They use names from the cells `imports` and those tagged `given`.
     Return them, the checks, and {name: the first line of the first cell that makes it}."""
     cells = json.loads((solved / f"{lesson}.ipynb").read_text(encoding="utf-8"))["cells"]
-    source, names, ours, first_lines = f"notebooks/{lesson}.ipynb", {}, [], {}
+    source, names, ours, first_lines, checks = f"notebooks/{lesson}.ipynb", {}, [], {}, {}
     for i, cell in enumerate(cells):
         tags, text = cell["metadata"].get("tags", []), "".join(cell["source"])
         if i == 2 or "given" in tags:
@@ -187,7 +186,6 @@ def share(lesson):
     solutions = (solved / f"solutions/{lesson}.py").read_text(encoding="utf-8")
     ours += re.split(r"^# exercise .*\n", solutions, flags=re.M)[1:]
     TEXTS[source], NAMES[source] = "\n\n\n".join(ours), names
-    checks = {}
     exec((solved / f"checks/{lesson}.py").read_text(encoding="utf-8"), checks)
     return SimpleNamespace(checks=checks, ours=ours, first_lines=first_lines)
 
@@ -195,10 +193,9 @@ def share(lesson):
 def is_stub(answer):
     """Return whether a function is not written yet."""
     try:
-        [node] = ast.parse(textwrap.dedent(inspect.getsource(answer))).body
+        return bool(stubs(ast.parse(textwrap.dedent(inspect.getsource(answer)))))
     except (OSError, TypeError, SyntaxError, ValueError):  # a lambda, or a function of a library
         return False
-    return isinstance(node, ast.FunctionDef) and all(map(is_empty, node.body))
 
 
 def careful(answer, changed):
@@ -247,9 +244,8 @@ class Watched:
 def here(answer):
     """Print the answer to a prediction, after the reader's guess, if there is one."""
     guess = get_ipython().user_ns.pop("guess", ...)
-    if guess is ...:
-        return print(f"here: {answer}")
-    guesses.append(f"you: {guess}, here: {answer}")
+    you = "" if guess is ... else f"you: {guess}, "
+    guesses.append(f"{you}here: {answer}")
     print(guesses[-1])
 
 
@@ -274,41 +270,36 @@ def report(name=""):
     lines = [f"{name or 'no name'}: {lesson}, {time.strftime('%Y-%m-%d %H:%M')}"]
     for part in share(lesson).checks.values():
         if isinstance(part, Part):
-            tries, done = tried.get(part.names, (0, False))
-            says = "solved" if done else "not solved"
+            tries, says = tried.get(part.names, (0, "not solved"))
             lines.append(f"{says}, tries: {tries}, {' and '.join(part.names)}")
     path = Path(f"report-{lesson}.txt").resolve()
     with path.open("a", encoding="utf-8") as file:
-        print(*lines, *guesses, "", sep="\n", file=file)
+        print(*lines, *dict.fromkeys(guesses), "", sep="\n", file=file)
     print("written:", path)
 
 
 def guard(lines):
-    """Return a cell's lines, or a note if the cell needs something that is not there yet.
-
-    IPython calls this before it runs a cell.
-    """
+    """Return a cell's lines, or a note if it lacks something. IPython calls this before it runs."""
     cell, space, lesson = "".join(lines), get_ipython().user_ns, this_lesson()
     reads, inner, makes = names_of(cell)
-    for name in reads + inner if lesson else ():
+    known = {*makes, *vars(builtins)} if lesson else {*reads, *inner}
+    for name in (name for name in reads + inner if name not in known):
         value, first_lines = space.get(name), share(lesson).first_lines
         if inspect.isfunction(value) and is_stub(value) and "lessons.check(" not in cell:
             note = f"write {name} first, or run lessons.ours({name!r})"
         elif name in skipped or name in reads and name not in space and name in first_lines:
-            first_line = skipped.get(name) or first_lines[name]
-            note = f"{name} is missing: run the cell that begins with {first_line!r}"
+            note = f"{name} is missing: run the cell that begins with {first_lines[name]!r}"
         else:
             continue
-        skipped.update(dict.fromkeys(makes, cell.splitlines()[0]))
+        skipped.update(makes)
+        first_lines.update(dict.fromkeys(makes, cell.splitlines()[0]))
         return [f"print({note!r})\n"]
-    for name in makes:
-        skipped.pop(name, None)
+    skipped.difference_update(makes)
     return lines
 
 
 def names_of(cell):
-    """Return the names that a cell reads, those that its functions read, and those that it makes.
-    What it makes, and what Python has, is not in the first two."""
+    """Return the names that a cell reads, that its functions read, and that it makes."""
     top = compile(cell, "<cell>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
     codes, reads, inner, makes = [top], [], [], []
     for code in codes:  # functions and classes inside are appended
@@ -319,8 +310,7 @@ def names_of(cell):
                 (reads if code is top else inner).append(step.argval)
             elif step.opname == "STORE_NAME" and code is top:
                 makes.append(step.argval)
-    known = {*makes, *vars(builtins)}
-    return [x for x in reads if x not in known], [x for x in inner if x not in known], makes
+    return reads, inner, makes
 
 
 def fastest(actions, rounds=7, saved=None, machine=MACHINE):

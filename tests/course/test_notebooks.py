@@ -362,7 +362,7 @@ def test_the_setup_cell_installs_again_after_a_pip_that_failed(tmp_path):
 
 def test_the_setup_cell_says_what_is_missing(tmp_path, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: name != "regex")
-    old = (3, 9), FOLDER, "this is Python 3.9"
+    old = (3, 9), FOLDER, "is too old: choose 3.10"
     alone = (3, 10), tmp_path, "open this notebook inside the project's folder"
     for version, place, says in old, alone, ((3, 10), FOLDER, "requirements.txt .* of regex"):
         monkeypatch.chdir(place)
