@@ -256,8 +256,8 @@ def this_lesson():
 
 def ours(function):
     """Print and run our version of the cell in which readers write this function."""
-    begin = re.compile(rf"^def {function}\(", re.MULTILINE)
-    [source] = filter(begin.search, share(this_lesson()).ours)
+    [source] = [cell for cell in share(this_lesson()).ours if f"def {function}(" in cell]
+    guesses.append(f"our {function} was read")
     print(source)
     get_ipython().run_cell(source)
 
@@ -272,7 +272,7 @@ def report(name=""):
         if isinstance(part, Part):
             tries, says = tried.get(part.names, (0, "not solved"))
             lines.append(f"{says}, tries: {tries}, {' and '.join(part.names)}")
-    path = Path(f"report-{lesson}.txt").resolve()
+    path = Path(re.sub(r"\W+", "-", f"report-{lesson}-{name}") + ".txt").resolve()
     with path.open("a", encoding="utf-8") as file:
         print(*lines, *dict.fromkeys(guesses), "", sep="\n", file=file)
     print("written:", path)

@@ -148,15 +148,17 @@ def test_the_class_edition_runs_and_its_exercises_can_be_solved(path, runs):
 def test_a_lesson_in_which_nothing_is_written_says_what_to_write(class_edition):
     notebook = nbformat.read(class_edition / "loop_and_cache.ipynb", as_version=4)
     own = ["def step(token):\n    return token", "lessons.check('loop_and_cache', 'step', step)"]
-    own += ["guess = 5", "lessons.here(6)", "lessons.report('Ada')"]
+    own += ["guess = 5", "lessons.here(6)", "lessons.ours('continue_greedily')"]
+    own += ["lessons.report('Ada')"]
     notebook.cells = [*notebook.cells[:20], *map(nbformat.v4.new_code_cell, own)]
     NotebookClient(notebook, resources={"metadata": {"path": str(class_edition)}}).execute()
     says = {cell.id: printed(cell) for cell in code(notebook)}
     write = "write continue_greedily first, or run lessons.ours('continue_greedily')\n"
     assert says["loop-runs"] == says["count"] == write
     assert says["watch"].startswith("text is missing: run the cell that begins with 'prompt = ")
-    record = (class_edition / "report-loop_and_cache.txt").read_text("utf-8")
+    record = (class_edition / "report-loop_and_cache-Ada.txt").read_text("utf-8")
     assert record.startswith("Ada: loop_and_cache, ") and "\nyou: 5, here: 6\n" in record
+    assert "\nour continue_greedily was read\n" in record
     assert "\nnot solved, tries: 0, continue_greedily\nnot solved, tries: 1, step\n" in record
 
 
