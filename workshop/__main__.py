@@ -16,7 +16,7 @@ HINTS = {  # {step: three hints}
     step: re.findall(r"^\d\. (.*)", hints, re.M)
     for step, hints in re.findall(r"## (\w+)\n([^#]*)", (FOLDER / "hints.md").read_text("utf-8"))
 }
-SECONDS = 8.0  # a result that takes longer counts as an endless loop
+SECONDS = 4.0  # a result that takes longer counts as an endless loop. Each one halves this limit.
 MARKS = {"done": "done", "missing": "not yet", "wrong": "WRONG"}
 
 
@@ -88,7 +88,10 @@ def run(file: str, names: list[str]) -> list[dict]:
     part of a step ends this process, start again, and count that part as wrong."""
     ended: dict[str, tuple] = {}
     while True:
-        request = json.dumps({"steps": names, "ended": ended, "seconds": SECONDS})
+        n_loops = sum("does not end" in says for _, says in ended.values())
+        seconds = max(1.0, SECONDS / 2**n_loops)
+        limits = {"seconds": seconds, "to load": 2 * SECONDS}
+        request = json.dumps({"steps": names, "ended": ended, **limits})
         python = [sys.executable, "-c", CHILD, str(FOLDER.parent), file, request]
         done = subprocess.run(python, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
         text = done.stdout.decode("ascii", "replace")
@@ -100,7 +103,8 @@ def run(file: str, names: list[str]) -> list[dict]:
         if "end" in lines[-1]:
             return [line["verdict"] for line in lines if "verdict" in line]
         key = [line["begin"] for line in lines if "begin" in line][-1]
-        why = end_of(file, text, done.returncode)
+        limit = limits["to load" if key == "file" else "seconds"]
+        why = end_of(file, text, done.returncode, limit)
         if key == "file" or key in ended:
             sys.exit(f"{file}: {why}")
         ended[key] = None, f"{why}."
@@ -111,11 +115,11 @@ CHILD = (
 )
 
 
-def end_of(file: str, text: str, status: int) -> str:
+def end_of(file: str, text: str, status: int, seconds: float) -> str:
     """Say why the process has ended. text: what it printed, maybe with a traceback."""
     if "Timeout" not in text:
         return f"it ends Python (exit status {status}): remove calls such as exit()"
-    ends = f"it does not end within {SECONDS:g} s"
+    ends = f"it does not end within {seconds:g} s"
     found = re.search(rf'File "{re.escape(file)}", line (\d+)', text)  # the innermost is first
     if not found:
         return ends

@@ -28,10 +28,10 @@ def main(file: str, request: str) -> None:
     def tell(**line):
         print(json.dumps(line), file=out, flush=True)
 
-    names, ended, seconds = json.loads(request).values()
+    names, ended, seconds, to_load = json.loads(request).values()
 
     @contextlib.contextmanager
-    def limited(path):
+    def limited(path, seconds=seconds):
         if not path:
             yield
             return
@@ -45,8 +45,7 @@ def main(file: str, request: str) -> None:
     sys.path.append(str(Path(file).resolve().parent))  # the reader's file may import its neighbours
     tell(begin="file")
     try:
-        with limited(file):
-            reader = Reader(Path(file), STEPS, ended)
+        reader = Reader(Path(file), STEPS, ended, limited(file, to_load))
     except BaseException as error:  # the file may call sys.exit
         tell(error=explain(file, error))
         os._exit(1)

@@ -59,10 +59,12 @@ class Part(NamedTuple):
     def source(self) -> str:  # the file with the right functions
         return self.mistakes[0].source if self.mistakes else REFERENCE
 
-    def slips(self) -> Iterator[Mistake]:
+    def slips(self, blamed: tuple = ()) -> Iterator[Mistake]:
+        """Yield the slips in our functions. blamed: those of the part's names that are wrong."""
         functions = dict.fromkeys((m.source, m.function) for m in self.mistakes)
         for confused, (source, name) in itertools.product((False, True), functions):
-            yield from slips(source, name, confused)
+            if blamed in ((), self.names) or name in blamed or owner_of(name) in blamed:
+                yield from slips(source, name, confused)
 
 
 class Step(NamedTuple):
@@ -83,9 +85,9 @@ class Verdict(NamedTuple):
 class Reader:
     """A reader's file. The project's functions replace missing and wrong functions, so that a
     mistake in one step does not break the other steps. ended: {a part's key: (None, a message)},
-    if the check of this part ended Python."""
+    if the check of this part ended Python. limit: a context that limits the time of the file."""
 
-    def __init__(self, path: Path, steps: list[Step], ended: dict | None = None):
+    def __init__(self, path: Path, steps: list[Step], ended: dict | None = None, limit: Any = None):
         source, self.path, self.ended = path.read_bytes(), str(path), ended or {}
         code = compile(source, self.path, "exec", dont_inherit=True)  # Python finds the encoding
         tree = ast.parse(source)
@@ -97,7 +99,8 @@ class Reader:
         self.module = types.ModuleType(f"reader_{path.stem}")
         sys.modules[self.module.__name__] = self.module  # dataclasses and pickle look there
         self.module.__file__ = self.path
-        exec(code, vars(self.module))
+        with limit or contextlib.nullcontext():
+            exec(code, vars(self.module))
         self.key = f"{path} {hash(source)}"
         text = source.removeprefix(codecs.BOM_UTF8).decode("ascii", "replace")
         text = text.replace("\r\n", "\n").replace("\r", "\n")
@@ -108,17 +111,25 @@ class Reader:
         self.own = {name: find(self.module, name) for name in names}
         self.missing = {n: "" for n in names if self.own[n] is None} | empty  # {function: a note}
         self.wrong: dict[str, str] = {}  # {function: the step that found a mistake in it}
+        self.tell: Callable = str  # called with the key of what begins
         for part in reversed(parts):  # if two parts name a function, the first part provides it
             self.place(part, build(part.source))
 
     def absent(self, part: Part, step: str) -> list[str]:
         """Name what a part needs: functions that are missing or wrong in another step."""
         names = part.needs or part.names
-        wrong = [name for name in names if self.wrong.get(name, step) != step]
-        found = [f"{name} (wrong in {self.wrong[name]})" for name in wrong]
-        found += [name + self.missing[name] for name in names if name in self.missing]
+        found = [name + self.missing[name] for name in names if name in self.missing]
+        used = [name for name in self.wrong if name in names or owner_of(name) in part.names]
+        wrong = [f"{name} (wrong in {self.wrong[name]})" for name in used]
+        if any(self.wrong[name] != step for name in used):
+            found.append(f"it uses {', '.join(wrong)}")
         libraries = [name for name in part.libraries if not importlib.util.find_spec(name)]
         return found or [f"pip install {' '.join(libraries)}"] * bool(libraries)
+
+    def begins(self, key: str) -> tuple | None:
+        """Tell what begins. Return its message if it has ended Python before."""
+        self.tell(key)
+        return self.ended.get(key)
 
     def place(self, part: Part, source: types.ModuleType | None = None) -> None:
         """Put a part's functions into the module: those of `source`, or if None, the reader's."""
@@ -129,10 +140,28 @@ class Reader:
             value = find(source, name) if source else self.own[name]
             setattr(find(self.module, owner), last, value)
 
-    def mended(self, part: Part) -> str | None:
+    def blame(self, part: Part) -> tuple:
+        """Return the innermost of a part's functions that is wrong: all is right with ours."""
+        sources = dict.fromkeys(mistake.source for mistake in part.mistakes)
+        if len(part.names) == 1 or not sources or self.begins(f"{part.observe.__name__}, blamed"):
+            return part.names[:1] if sources else part.names
+        groups = [*((name,) for name in part.names), part.names[1:]]
+        for names, source in itertools.product(groups, sources):
+            self.place(part._replace(names=names), build(source))
+            tape = Tape(part, self.module, path=self.path)
+            with contextlib.redirect_stdout(None):
+                differ = difference(tape, right_tape(part), is_right)
+            self.place(part)
+            if not differ:
+                return names
+        return part.names[:1]
+
+    def mended(self, part: Part, blamed: tuple) -> Mistake | None:
         """Return what is wrong in a part's functions, if a change in one place mends it."""
+        if self.begins(f"{part.observe.__name__}, mended"):
+            return None
         right, n_results = right_tape(part), 0
-        ways = itertools.product((False, True), self.places(part))
+        ways = itertools.product((False, True), self.places(part, blamed))
         for slip in itertools.chain(*(slips(self.key, name, way, True) for way, name in ways)):
             owner, _, name = slip.function.rpartition(".")
             place = find(self.module, owner)
@@ -151,16 +180,20 @@ class Reader:
             finally:
                 setattr(place, name, kept)
             if not differ:
-                return slip.says
+                return slip
             n_results += count(tape)
             if n_results > MOST_RESULTS:
                 break
         return None
 
-    def places(self, part: Part) -> list[str]:
+    def places(self, part: Part, blamed: tuple) -> list[str]:
         """Name the reader's functions and classes where a part's mistake can be."""
-        mine = [name for name in part.names if self.own[name]]
+        mine = [name for name in blamed if self.own[name]]
         return [*mine, *self.helpers] if mine else []
+
+
+def owner_of(name: str) -> str:  # "Cache.cut" -> "Cache"
+    return name.partition(".")[0]
 
 
 def find(module: Any, name: str) -> Any:
@@ -287,24 +320,21 @@ def difference(mine: Tape, other: Tape, alike: Callable[[Seen, Seen], float]) ->
 def check(reader: Reader, step: Step, name: bool = True, begin: Callable = str) -> Verdict:
     """Check a step. name: whether to name known mistakes. begin: called with the key of each part
     before its check. Right functions stay in the reader's module, so that later steps use them."""
-    missing, wrong, right = [], [], []
+    missing, wrong, right, reader.tell = [], [], [], begin
     for i, part in enumerate(step.parts):
-        if wrong and {*part.names} & {*reader.wrong}:
+        if wrong and {*part.names} & {*map(owner_of, reader.wrong), *reader.wrong}:
             continue  # an earlier part has found a mistake in these functions
         if absent := reader.absent(part, step.name):
             missing += absent
+            reader.place(part, build(part.source))
             continue
         reader.place(part)
-        begin(key := f"{step.name} {i}")
-
-        def mended(key=f"{key}, mended", part=part):
-            begin(key)
-            return None if key in reader.ended else reader.mended(part)
-
-        found = reader.ended.get(key) or judge(part, reader.module, reader.path, name, mended)
+        ended = reader.begins(f"{step.name} {i}")
+        found = ended or judge(part, reader.module, reader.path, name, reader)
         if found:
             wrong.append((found[0], f"{found[1]} See {part.lesson}"))
-            reader.wrong |= dict.fromkeys(part.names, step.name)
+            blamed = found[2] if len(found) > 2 else part.names[:1]
+            reader.wrong |= dict.fromkeys(blamed, step.name)
             reader.place(part, build(part.source))
         else:
             right.append(part)
@@ -325,46 +355,44 @@ def judge(
     module: Any,
     path: str | None = None,
     name: bool = True,
-    mended: Callable[[], str | None] = lambda: None,
-) -> tuple[str | None, str] | None:
-    """Return (the mistake's name or None, a message to the reader), or None if all is right.
-
-    path: the module's file. name: whether to name the mistake. mended: what it is, if a slip mends
-    it."""
+    reader: Reader | None = None,
+) -> tuple[str | None, str, tuple] | None:
+    """Return (the mistake's name or None, a message, the functions to blame), or None if all is
+    right. path: the module's file. name: whether to name the mistake. reader: its owner."""
     mine, right = Tape(part, module, path=path), right_tape(part)
     differ = difference(mine, right, is_right)
     typed = wide(mine, right)
     if not differ:
-        return ("float64", typed) if typed else None
+        return ("float64", typed, part.names) if typed else None
+    blamed = reader.blame(part) if reader else part.names
     told = tell(*differ)
     says = f"{told}. {typed}".strip()
     if told.endswith("is a return missing?"):
-        return "no return", told
+        return "no return", told, blamed
     if "after the call" in told:
-        return "changed argument", f"{part.names[0]} changes its argument. ({told})"
+        return "changed argument", f"{blamed[0]} changes its argument. ({told})", blamed
     if "unexpected keyword argument" in told:
-        return "argument", f"{told} Keep the names of the arguments."
+        return "argument", f"{told} Keep the names of the arguments.", blamed
     if not name or "TimeoutError" in told:
-        return None, says
+        return None, says, blamed
     search_begins(says)
-    found, share = named(part, mine, right, part.mistakes, NAMED)
-    if share < 1 and (slip := mended()):
-        return slip, f"{part.names[0]}: these are the results {slip}. ({says})"
+    found, share = named(part, mine, right, part.mistakes, NAMED, not reader)
+    if share < 1 and reader and (slip := reader.mended(part, blamed)):
+        own = (slip.function,) if owner_of(slip.function) in blamed else blamed
+        return slip.says, f"{slip.function}: these are the results {slip.says}. ({says})", own
     if share <= SURE:
-        made, whole = named(part, mine, right, part.slips(), 1.0)
+        made, whole = named(part, mine, right, part.slips(blamed), 1.0, not reader)
         found, share = (made, whole) if made else (found, share)
-    if found and share > SURE:
-        these = "these are the results" if share == 1 else "the first wrong results are those"
-        more = "" if share == 1 else ", but not all of them"
-        where = found.function if found.function in part.names else part.names[0]
-        return found.says, f"{where}: {these} {found.says}{more}. ({says})"
-    if found:
-        says += f" Some of the wrong results are those {found.says}."
-    return "slow" if told.startswith("too much work: ") else None, says
+    if not found:
+        return "slow" if told.startswith("too much work: ") else None, says, blamed
+    where = found.function if found.function in blamed else blamed[0]
+    these = "these are the results" if share == 1 else "some of the wrong results are those"
+    mistake = found.says if share > SURE else None
+    return mistake, f"{where}: {these} {found.says}. ({says})", blamed
 
 
 def named(
-    part: Part, mine: Tape, right: Tape, known: Iterable[Mistake], least: float
+    part: Part, mine: Tape, right: Tape, known: Iterable[Mistake], least: float, errors: bool
 ) -> tuple[Mistake | None, float]:
     """Return the known mistake that explains the results of `mine` best, and the share of the wrong
     results that it explains, at least `least`."""
@@ -375,7 +403,7 @@ def named(
             other = Tape(part, build(mistake.source, mistake))
         except SyntaxError:
             continue
-        share = fit(mine, odd, other, right, max(least, most))
+        share = fit(mine, odd, other, right, max(least, most), errors)
         if share > most:
             best, most = mistake, share
         n_results += count(other)
@@ -384,11 +412,11 @@ def named(
     return best, most
 
 
-def fit(mine: Tape, odd: list, other: Tape, right: Tape, least: float) -> float:
+def fit(mine: Tape, odd: list, other: Tape, right: Tape, least: float, errors: bool) -> float:
     """Return the share of the wrong results of `mine` that `other` explains, or 0 if it is below
     `least`. odd: which results of `mine` are wrong. The n-th wrong result has the weight 1 / 2^n. A
-    result that is wrong only in `other` is not explained. Different errors of the same type prove
-    nothing."""
+    result that is wrong only in `other` is not explained. errors: whether equal errors are proof.
+    """
     explained, total, rest, proved = 0.0, 0.0, 1.0, False
     for a, wrong in zip(mine, odd):
         b, c = other.find(a.label), right.find(a.label)
@@ -399,7 +427,7 @@ def fit(mine: Tape, odd: list, other: Tape, right: Tape, least: float) -> float:
         total += rest
         if wrong and also and b and is_same(a, b) > LIKELY:
             explained += rest
-            proved |= not isinstance(a.value, Raised) or a.value.error == b.value.error
+            proved |= not isinstance(a.value, Raised) or errors and a.value.error == b.value.error
         if explained + rest < least * (total + rest):  # even if it explains all later results
             return 0.0
     return explained / total if proved else 0.0

@@ -243,7 +243,8 @@ class Cache:
 
     In each pass, the model calls extend once, then append once for each block. After the pass,
     self.length must include the new tokens. Count them once: in extend, in the last block's append,
-    or at the end of GPT2.__call__. So during the pass, you know whether self.length has them.
+    or at the end of GPT2.__call__. If extend counts them, self.length has them when append begins;
+    otherwise it does not.
     """
 
     def __init__(self, n_layer, batch, n_head, n_ctx, d_head):
@@ -392,9 +393,9 @@ class DraftModel:
     def propose(self, ids, n):  # -> n tokens, n distributions [n_vocab]
         """Draw n tokens that follow ids, one by one, with the small model and the sampler.
 
-        Return the tokens and their distributions. In the next call, ids may differ from ids +
-        tokens after a common beginning. Keep this beginning in the cache, but run at least the last
-        id, whose logits you need.
+        Return the tokens and their distributions. The next call gets the text as it is then, which
+        may not contain all of these tokens. Keep in the cache what the two texts have in common at
+        the beginning, but run at least the last id, whose logits you need.
         """
         drafts, qs = [], []
         same = [a == b for a, b in zip(self.seen, ids[:-1])]
@@ -449,16 +450,16 @@ def beam_search(model, prompt, n, width=4, length_penalty=1.0):
 
     Begin with one beam, the prompt. In each of n steps, extend every beam with every token: these
     texts are the candidates. The best ones have the largest log P, the sum of the new tokens' log
-    probabilities. A candidate that ends with one of model.stop_ids is finished if it is among the
-    best `width` candidates; otherwise drop it. The best `width` candidates without a stop id are
-    the next beams. In the last step, the best `width` candidates are finished, stop id or not.
+    probabilities. Two rules apply to them:
+
+    - If a candidate ends with one of model.stop_ids, no token follows. It is a finished text if it
+      is among the best `width` of all candidates. Otherwise drop it.
+    - Of the other candidates, the best `width` are the next beams.
+
+    In the last step, the best `width` candidates are finished texts, with or without a stop id.
     score = log P / (number of new tokens) ** length_penalty; rank the finished texts by score.
     Run the model only on each beam's new token, with cache = model.new_cache(1), which has one row.
     After each step, cache.select gives each beam the row of the beam that it continues.
-
-    Of six candidates with width=2, best first, let a, d and f end with a stop id:
-
-        a finished   b beam   c beam   d dropped: not among the best 2   e dropped   f dropped
     """
     cache, beams, finished = model.new_cache(1), [([], 0.0)], []
     new = np.array([prompt])

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from workshop.mistakes import Mistake, body, definitions, line_starts, read
+from workshop.mistakes import REFERENCE, Mistake, body, definitions, line_starts, read
 
 SYMBOLS: dict[type, str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
 SYMBOLS |= {ast.Gt: ">", ast.GtE: ">=", ast.Lt: "<", ast.LtE: "<=", ast.Eq: "==", ast.NotEq: "!="}
@@ -30,9 +30,7 @@ OTHERS = {  # a symbol or a function -> those that replace it
     "min": "max",
     "sum": "mean max",
     "mean": "sum",
-    "argmax": "argmin",
-    "maximum": "minimum",
-    "minimum": "maximum",
+    "softmax": "np.exp",
 }
 REDUCTIONS = "max", "min", "sum", "mean", "cumsum", "std", "var"
 ALWAYS = {"True": "always", "False": "never"}
@@ -55,14 +53,13 @@ def slips(
         return
     code = Code(source, top)
     begin, end = body(source, function)
-    for node, a, b, new in dict.fromkeys(code.confused() if confused else code.slips()):
+    found = code.confused() if confused else code.slips(mends)
+    if mends and confused and (right := definitions(REFERENCE).get(function)):
+        found = itertools.chain(found, code.inserted(right))
+    for node, a, b, new in dict.fromkeys(found):
         if begin <= a:  # it is not a docstring
             says = code.message(node, a, b, new, mends)
             yield Mistake(says, source, function, code.text[begin:a] + new + code.text[b:end])
-    for argument, default in code.defaults() if not (confused or mends) else ():
-        new = " " * top.body[-1].col_offset + f"{argument} = {default}\n"
-        says = f"of our code with {argument}={default}, whatever {argument} is"
-        yield Mistake(says, source, function, new + code.text[begin:end])
 
 
 class Code:
@@ -92,6 +89,8 @@ class Code:
         """Say what is wrong, such as "with `x + 1` instead of `x`". Show enough code to find it."""
         old, before, after = self.text[a:b], "", ""
         line = f" in line {node.lineno}" if mends else " in our code"
+        if a == b:
+            return f"without `{new.strip()}`"
         if (a, b) != self.place(node):  # the statement changes places with the next one
             one = self.show(node)
             both = one, new.removesuffix(one)
@@ -105,17 +104,16 @@ class Code:
         right, wrong = one_line(right), one_line(wrong)
         if wrong in ALWAYS and right not in ALWAYS:
             return f"as if `{brief(right)}` {ALWAYS[wrong]} held{line}"
-        if right in ALWAYS and wrong not in ALWAYS:
-            return f"with the condition `{brief(wrong)}`{line}, which must {ALWAYS[right]} hold"
         if wrong == "pass" or len(right) > 50 and wrong and wrong in right:
-            return f"without `{right.replace(wrong, '', 1).strip()}`{line}"
+            return f"without `{rest(right, wrong)}`{line}"
         if right == "pass" or len(wrong) > 50 and right and right in wrong:
-            return f"with `{wrong.replace(right, '', 1).strip()}`{line}, which is too much"
+            return f"with `{rest(wrong, right)}`{line}, which is too much"
         return f"with `{brief(wrong)}` instead of `{brief(right)}`{line}"
 
-    def slips(self):
-        for node in self.nodes:
-            for way in self.by_place, self.of_leaf, self.of_expression, self.of_statement:
+    def slips(self, mends):
+        ways = [self.by_place, self.of_expression, self.of_statement, self.of_leaf]
+        for way in [self.complete] * mends + ways:
+            for node in self.nodes:
                 yield from ((node, *self.place(node), new) for new in way(node))
         for block in (self.top, *self.nodes):
             inside = getattr(block, "body", None)
@@ -123,24 +121,47 @@ class Code:
                 (a, b), (c, d) = self.place(one), self.place(other)
                 yield one, a, d, self.text[c:d] + "\n" + " " * one.col_offset + self.text[a:b]
 
+    def inserted(self, right: Any) -> Iterator[tuple]:
+        """Yield the calls of our function that the reader's lacks, after each statement. right: our
+        function. If the reader's has the call with other arguments, yield it there."""
+        statements = [node for node in self.nodes if isinstance(node, ast.stmt)]
+        mine = {name_of(node): node for node in statements if name_of(node)}
+        call: Any
+        for call in filter(name_of, ast.walk(right)):
+            name, new = name_of(call), ast.unparse(call)
+            if name in mine:
+                yield (mine[name], *self.place(mine[name]), new)
+                continue
+            one = len(call.value.args) == 1  # it may have another name
+            calls = [new, *(f"{name}({variable})" for variable in sorted(self.variables) if one)]
+            for node, new in itertools.product(statements, calls):
+                end = self.place(node)[1]
+                yield node, end, end, "\n" + " " * node.col_offset + new
+
+    def complete(self, node: Any) -> Iterator[str]:
+        """Yield a call with one more argument, a copy of a list, and names for a call's results."""
+        match node:
+            case ast.Expr(ast.Call(args=[*_, ast.Name(a), ast.Name(b)])):
+                yield f"{a}, {b} = {self.show(node)}"
+            case ast.Call(keywords=[_, *_]):
+                known = {keyword.arg for keyword in node.keywords}
+                more = (name for name in self.arguments if name not in known)
+                yield from (f"{self.show(node)[:-1]}, {name}={name})" for name in more)
+            case ast.Attribute(_, "ids", ast.Load()):
+                yield f"list({self.show(node)})"
+
     def confused(self):
         for node in self.nodes:
             yield from ((node, *self.place(node), new) for new in self.others(node))
 
-    def defaults(self):
-        defaults = [self.show(default) for default in self.top.args.defaults]
-        return zip(self.arguments[::-1], defaults[::-1])
-
     def by_place(self, node: Any) -> Iterator[str]:
-        """Yield another condition, another sequence for a loop, or a part of an argument."""
+        """Yield another condition, or another sequence for a loop."""
         match self.parents.get(node):
             case ast.If(test) if test is node:
                 yield from ("True", "False")
             case ast.For(iter=one) | ast.comprehension(iter=one) if one is node:
                 every = self.show(node) if isinstance(node, ast.Name) else f"[*{self.show(node)}]"
                 yield from (every + some for some in ("[:1]", "[1:]", "[:-1]", "[-1:]", "[::-1]"))
-            case ast.Call(args=arguments) if node in arguments and isinstance(node, ast.Name):
-                yield from (node.id + some for some in ("[-1:]", "[:-1]", "[..., :1, :]"))
 
     def of_leaf(self, node: Any) -> Iterator[str]:
         """Yield another number, function or attribute."""
@@ -199,14 +220,10 @@ class Code:
                     yield {"[": f"[{new}]", "(": f"({new})"}.get(show(node)[0], new)
 
     def of_statement(self, node: Any) -> Iterator[str]:
-        """Yield `pass` instead of a statement, or an assignment that is not in place."""
+        """Yield `pass` instead of a statement."""
         match node:
-            case ast.Expr(ast.Call()) | ast.Break():
+            case ast.Expr(ast.Call()) | ast.Break() | ast.AugAssign():
                 yield "pass"
-            case ast.AugAssign(target, op, value):
-                yield "pass"
-                a, sign, b = self.show(target), SYMBOLS.get(type(op)), self.part(value)
-                yield f"{a} = {a} {sign} {b}"
             case ast.Assign([ast.Name(name)], value):
                 yield from ["pass"] * bool(re.search(rf"\b{name}\b", self.show(value)))
             case ast.Assign():
@@ -219,10 +236,19 @@ class Code:
                 parent = self.parents.get(node)
                 owner = self.show(parent.func) if isinstance(parent, ast.Call) else ""
                 yield from sorted(self.variables - {name, owner.partition(".")[0]})
+            case ast.Constant(int()) if isinstance(self.parents[node], ast.Call | ast.Subscript):
+                yield from sorted(self.variables)
             case ast.Call(function, arguments):
                 rest = [self.show(keyword) for keyword in node.keywords]
                 for new in swapped(list(map(self.show, arguments))):
                     yield f"{self.show(function)}({', '.join([new, *rest])})"
+            case ast.Assign(value=value) | ast.Return(value) if value:
+                text = self.show(node)
+                inside = sorted(self.variables & {*re.findall(r"(?<![\w.])\w+", self.show(value))})
+                head = text.removesuffix(self.show(value))
+                for a, b in itertools.combinations(inside, 2):
+                    pieces = re.split(rf"(?<![\w.])({a}|{b})\b", text.removeprefix(head))
+                    yield head + "".join(str({a: b, b: a}.get(one, one)) for one in pieces)
 
     def of_call(self, node: ast.Call) -> Iterator[str]:
         """Yield calls with other arguments, and what is left without the call."""
@@ -232,9 +258,7 @@ class Code:
         def call(*inside):
             return f"{name}({', '.join(inside)})"
 
-        yield from (one for one in arguments[:2] if not re.fullmatch(r"-?\d", one))
-        if len(arguments) > 1 and all(re.fullmatch(r"-\d", one) for one in arguments):
-            yield from (call("0", "1"), call("1", "2"))
+        yield from (self.part(a) for a in node.args[:2] if not re.fullmatch(r"-?\d", self.show(a)))
         if name == "len":
             yield from (f"{arguments[0]}.shape[-1]", f"{arguments[0]}.shape[-2]")
         if name.rpartition(".")[2] in REDUCTIONS:
@@ -244,6 +268,12 @@ class Code:
         for keyword in node.keywords:
             if not keyword.arg:
                 yield call(*arguments, self.show(keyword.value) + '["w"]')
+
+
+def name_of(node: Any) -> str:
+    """Return the name of the function that a statement calls, or ""."""
+    is_call = isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
+    return ast.unparse(node.value.func) if is_call else ""
 
 
 def swapped(items: list[str]) -> Iterator[str]:
@@ -282,6 +312,11 @@ def one_line(text: str) -> str:
         return text if text[:1] + text[-1:] != "()" or ast.parse(text[1:-1]) is None else text[1:-1]
     except SyntaxError:
         return text
+
+
+def rest(long: str, short: str) -> str:  # without `short`: "x + short" -> "x +"
+    text = long.replace(f"({short}", "(...", 1).replace(f", {short}", ", ...", 1)
+    return text.replace(short, "", 1).strip()
 
 
 def brief(text: str) -> str:

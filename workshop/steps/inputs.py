@@ -1,9 +1,12 @@
 """Random arrays and tiny models, chosen so that every mistake changes the results."""
 
 import functools
-from typing import Any
 
 import numpy as np
+
+from workshop.mistakes import REFERENCE, build
+
+OURS = build(REFERENCE).Cache
 
 
 def numbers(*shape, scale=1.0, seed=0):
@@ -64,59 +67,44 @@ def logits_after(text, seed, scale, n_vocab):
     return logits.astype(np.float32)
 
 
-class Texts:
-    """The cache of a WatchedModel. It stores the ids instead of keys and values."""
-
-    def __init__(self, model, batch):
-        self.model, self.rows, self.is_batch = model, [[] for _ in range(*(batch or (1,)))], batch
-
-    @property
-    def length(self):
-        return max(map(len, self.rows), default=0)
-
-    def cut(self, length):
-        self.rows = [row[:length] for row in self.rows]
-
-    def select(self, rows):
-        self.rows = [list(self.rows[row]) for row in rows]
-
-
 class WatchedModel:
-    """A model without weights. Its logits are random numbers that depend on the text. `passes`
-    counts (cached tokens, new tokens) in each pass. After `most` passes, calls raise an error."""
+    """A model without weights. Its logits are random numbers that depend on the text. It keeps the
+    text in a cache of module m, as if ids were keys and values. `passes` counts (cached tokens, new
+    tokens) in each pass. After `most` passes, calls raise an error."""
 
-    def __init__(self, n_vocab=7, n_ctx=40, stop_ids=(), seed=0, scale=1.5, most=200):
+    def __init__(self, m=None, n_vocab=7, n_ctx=40, stop_ids=(), seed=0, scale=1.5, most=200):
         self.n_vocab, self.n_ctx, self.stop_ids, self.seed = n_vocab, n_ctx, stop_ids, seed
         self.scale, self.most, self.passes = scale, most, []
-        self.cache: Any = None  # the last one that was made
+        self.cache_class = getattr(m, "Cache", OURS)
+        self.texts: list = []  # those in the cache after the last pass
         self.n_rows = self.n_logits = 0  # how many tokens were run, and how many rows computed
 
     def new_cache(self, *batch):
-        self.cache = Texts(self, batch)
-        return self.cache
+        return self.cache_class(1, batch, 1, self.n_ctx, 1)
 
     def after(self, text):
         return logits_after(text, self.seed, self.scale, self.n_vocab)
 
     def __call__(self, ids, cache=None, last=None):
-        ids, cache = np.asarray(ids), cache or self.new_cache(*np.shape(ids)[:-1])
+        ids = np.asarray(ids)
+        if cache is None:
+            cache = self.new_cache(*ids.shape[:-1])
         if len(self.passes) >= self.most:
             raise RuntimeError(f"{self.most} passes through the model, and the text has not ended")
-        if ids.ndim != 1 + bool(cache.is_batch) or ids.dtype.kind not in "iu":
+        if ids.dtype.kind not in "iu" or ids.size == 0:
             raise ValueError(f"the model got ids of shape {list(ids.shape)} and type {ids.dtype}")
-        if ids.size == 0 or cache.length + ids.shape[-1] > self.n_ctx:
-            raise ValueError(f"{ids.shape[-1]} tokens after {cache.length}, n_ctx = {self.n_ctx}")
-        n_rows = len(ids) if ids.ndim == 2 else 1
-        if n_rows != len(cache.rows):
-            raise ValueError(f"{n_rows} rows of ids, but {len(cache.rows)} rows in the cache")
-        self.passes.append((cache.length, ids.shape[-1]))
+        n_old, n_new = int(cache.length), ids.shape[-1]
+        positions = np.asarray(cache.extend(n_new))
+        k = ids[..., None, :, None].astype(np.float32)  # [..., n_head, n_new, d_head]
+        texts = np.asarray(cache.append(0, k, k)[0])[..., 0, :, 0].astype(int)  # [..., n_all]
+        if texts.shape != (*ids.shape[:-1], max(positions) + 1):
+            raise ValueError(f"{n_new} ids at {positions}, but the cache has {list(texts.shape)}")
+        cache.length = n_old + n_new  # as GPT2 does, if neither extend nor append has counted them
+        self.texts = texts.tolist()
+        self.passes.append((n_old, n_new))
         self.n_rows += ids.size
-        self.n_logits += n_rows * min(last or ids.shape[-1], ids.shape[-1])
-        logits = []
-        for row, new in zip(cache.rows, ids if ids.ndim == 2 else [ids]):
-            n = len(row)
-            row += [int(id) for id in new]
-            logits.append(
-                [self.after(tuple(row[: i + 1])) for i in range(n, len(row))][-(last or 0) :]
-            )
-        return np.array(logits if cache.is_batch else logits[0])
+        ends = positions[-(last or 0) :] + 1
+        rows = np.atleast_2d(texts).tolist()
+        logits = np.array([[self.after(tuple(row[:end])) for end in ends] for row in rows])
+        self.n_logits += len(rows) * len(ends)
+        return logits if ids.ndim > 1 else logits[0]

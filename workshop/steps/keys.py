@@ -1,6 +1,7 @@
 """Steps 11 and 13: keys and values, and a batch whose rows differ in length."""
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -13,10 +14,34 @@ GPT2 = build("workshop/reference.py").GPT2
 IDS = [3, 1, 4, 1, 5, 9, 2, 6]
 
 
+def recorded(cache):
+    """Return a list that gets what the cache's methods return: positions, and shapes of arrays."""
+    calls: list = []
+
+    def record(method, show):
+        function = getattr(cache, method)
+
+        def call(*arguments, **more):
+            try:
+                found = function(*arguments, **more)
+                calls.append(f"{method} {show(found)}")
+            except Exception as error:
+                calls.append(error)
+                raise
+            return found
+
+        setattr(cache, method, call)
+
+    record("extend", lambda positions: np.asarray(positions).tolist())
+    record("append", lambda both: " ".join(str([*np.shape(one)]) for one in both))
+    return calls
+
+
 def play(model, cache, name, *actions):
     """Do each action with the cache: ids to run, or a method's name and its argument. Yield what it
     does."""
     count, done = "lengths" if hasattr(cache, "lengths") else "length", []
+    calls = recorded(cache)
 
     def call(method, what):
         getattr(cache, method)(what)
@@ -29,12 +54,18 @@ def play(model, cache, name, *actions):
             continue
         n_new = np.shape(action)[-1]
         done.append(f"{n_new} token{'s' * (n_new > 1)}")
+        calls.clear()
         label = f"the logits of the last pass ({name}: {', '.join(done)})"
         axes = "text, " * (np.ndim(action) - 1) + "n_new, n_vocab"
+        logits: Any
         try:
-            yield Seen(label, model(np.array(action), cache), axes)
+            logits = model(np.array(action), cache)
         except Exception as error:
-            yield Seen(label, error)
+            logits = error
+        what = logits if any(call is logits for call in calls) else ", ".join(calls)
+        yield Seen(f"what extend and append return ({name}: {', '.join(done)})", what)
+        yield Seen(label, logits, axes)
+        if isinstance(logits, Exception):
             return
         yield Seen(f"cache.{count} ({name}: {', '.join(done)})", getattr(cache, count))
 
@@ -146,50 +177,36 @@ counted by the model
         \n        x = x if last
 """)
 TABLE = r"""
+[workshop/reference.py Cache.append]
+with the new keys and values in earlier slots: the length does not count the new tokens yet
+    start = self.length\n -> start = self.length - n_new\n
+    slots[..., start : start + n_new, :] -> slots[..., start : start + n_new, :]
 [workshop/reference.py Cache.extend Cache.append GPT2.__call__ Rows.extend]
 with a length that stays 0
     + n_new  # count them -> + 0
 with a length that grows by 1 for each pass, whatever n_new is
     + n_new  # count them -> + 1
 [workshop/reference.py Cache.append]
-with the new keys and values in later slots: the length already counts the new tokens, so their
-        slots begin at length - n_new
+with the new keys and values in later slots: they begin at length - n_new
     start = self.length - n_new -> start = self.length
 with the new tokens counted in the first block instead of the last
     if layer == len(self.kv) - 1: -> if layer == 0:
-with the length growing in each block instead of once in a pass
-    if layer == len(self.kv) - 1: -> if True:
-    # skyzh/tiny-llm, pull request 46: an offset that grew too fast
-with keys and values that are not stored for later passes
-    kept = k.shape[-2], self.kv[layer] -> kept = k.shape[-2], [one.copy() for one in self.kv[layer]]
-with only the new keys and values in attention: the old ones are not stored, or append's result is
-        not used
+with only the new keys and values returned by append, not the old ones
     self.kv[layer] = both -> pass
-with the keys stored as the values, too
-    (k, v) -> (k, k)
-with the new keys and values before the old ones
-    np.concatenate(pair -> np.concatenate(pair[::-1]
 [workshop/reference.py Cache.extend]
+with positions from 0 in each pass, not those after the tokens in the cache
+    np.arange(old, old + n_new) -> np.arange(n_new)
 with the length changed before the ValueError
     self.length = old + n_new  # count them -> pass
     if old + n_new -> self.length = old + n_new; if old + n_new
 [workshop/reference.py self_attention]
 without cache.append: self_attention does not call it, or GPT2.block passes no cache on
     if cache is not None: -> if False:
-with layer 0 for all blocks, so that they share keys and values
-    cache.append(layer, -> cache.append(0,
-with only the new keys and values in attention: the old ones are not stored, or append's result is
-        not used
-    k, v = cache.append -> cache.append
-with only the new keys and values in attention: the old ones are not stored, or append's result is
-        not used
-    k, v = cache.append -> cache.append
-    v, mask) -> v, mask[..., -k.shape[-2] :])
 [workshop/reference.py GPT2.__call__]
 with a mask for positions from 0, which has keys only for the new tokens
     mask = causal_mask(positions) -> mask = causal_mask(np.arange(ids.shape[-1]))
     # rasbt/LLMs-from-scratch, pull request 697
-with positions from 0 in each pass: those that extend returns are not used, or are wrong
+with positions from 0 in each pass: those that extend returns are not used
     mask = causal_mask -> positions = np.arange(n_new); mask = causal_mask
     # huggingface/transformers, pull request 15751
 with the embeddings of positions 0, 1, 2, ... but the right mask
@@ -206,18 +223,12 @@ with the length cut, but not the keys and values
 [workshop/reference.py Cache.select]
 with the keys selected, but not the values
     [one[rows] for one in both] -> [both[0][rows], both[1]]
-[workshop/reference.py Rows.__init__]
-with -inf in unused slots: its product with 0 is nan
-    np.zeros((2, n_layer, n_rows, n_head, n_ctx, d_head), np.float32)
-    -> np.full((2, n_layer, n_rows, n_head, n_ctx, d_head), -np.inf, np.float32)
 [workshop/reference.py Rows.extend]
-with the positions of the longest row for all rows
-    old + np.arange(n_new) -> 0 * old + old.max() + np.arange(n_new)
-with positions computed after the lengths have grown
-    old + np.arange(n_new) -> old + n_new + np.arange(n_new)
+with positions from 0 in each pass, not those after the tokens in the cache
+    old + np.arange -> 0 * old + np.arange
 [workshop/reference.py Rows.append]
-with the new keys and values in the slots after the longest row for all rows
-    n_all = -> slots = 0 * slots + slots.max(0); n_all =
+with the values stored as the keys, too
+    zip(self.kv[:, layer], (k, v)) -> zip(self.kv[:, layer], (v, v))
 [workshop/reference.py Rows.cut]
 with all rows cut to the smallest of the lengths
     (self.lengths, lengths) -> (self.lengths, min(lengths))
@@ -249,7 +260,7 @@ ROWS = (
     Part(
         ("Rows",),
         see_rows,
-        of("Rows.__init__ Rows.extend Rows.append Rows.cut", WRONG),
+        of("Rows.extend Rows.append Rows.cut", WRONG),
         '"Serving": A row for each request.',
         needs=("Rows.extend", "Rows.append", "Rows.cut"),
     ),

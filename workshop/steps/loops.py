@@ -34,10 +34,10 @@ CHOICE = Sampler(unless_seen, to_probs=second)
 PROMPT = [3, 1, 4, 1, 5]
 
 
-def run(loop, n, stop_ids=(), sampler=CHOICE, seed=0, end=None, **more):
-    """Run a loop. Return its tokens or an error, the model, and the text at the first token. end:
-    stop after `end` tokens."""
-    model, first = WatchedModel(stop_ids=stop_ids), []
+def run(m, loop, n, stop_ids=(), sampler=CHOICE, seed=0, end=None, **more):
+    """Run a loop of m. Return its tokens or an error, the model, the text at the first token, and
+    the new tokens of the text. end: stop after `end` tokens."""
+    loop, model, first = getattr(m, loop), WatchedModel(m, stop_ids=stop_ids), []
     tokens: Any = []
     sequence = Sequence(model, PROMPT, n, sampler, seed)
     try:
@@ -50,25 +50,27 @@ def run(loop, n, stop_ids=(), sampler=CHOICE, seed=0, end=None, **more):
                 break
     except Exception as error:
         tokens = error
-    return tokens, model, first
+    return tokens, model, first, sequence.new_ids
 
 
-def see_loop(loop, name, seed):
+def see_loop(m, name, seed):
     """Yield those results that must be the same for the loops naive and cached."""
-    tokens, model, first = run(loop, 7)
+    tokens, model, first, _ = run(m, name, 7)
     yield Seen(f"the tokens of {name}", tokens)
     yield Seen(f"sequence.ids, when {name} yields the first token", first)
-    yield Seen("the tokens when a stop id is drawn", run(loop, 7, stop_ids=(0,))[0])
-    yield Seen("the tokens when the reader ends the text after 3", run(loop, 7, end=3)[0])
-    yield Seen("the tokens when 0 are wanted", run(loop, 0)[0])
-    first = [run(loop, 1, sampler=Sampler(), seed=[seed, i])[0] for i in range(250)]
+    yield Seen("the tokens when a stop id is drawn", run(m, name, 7, stop_ids=(0,))[0])
+    yield Seen("the tokens when the reader ends the text after 3", run(m, name, 7, end=3)[0])
+    yield Seen("the tokens when 0 are wanted", run(m, name, 0)[0])
+    tokens, *_, new_ids = run(m, name, 20, sampler=Sampler())
+    yield Seen(f"{name} yields the tokens in sequence.ids, if they are random", tokens == new_ids)
+    first = [run(m, name, 1, sampler=Sampler(), seed=[seed, i])[0] for i in range(250)]
     yield Seen("the first token of 250 texts", first, "~")
     yield Seen("passes through the model for 7 tokens after 5", len(model.passes), "<=")
     yield Seen("tokens run through the model for 7 tokens after 5", model.n_rows, "<=")
 
 
 def see_naive(m, seed):
-    yield from see_loop(m.naive, "naive", seed)
+    yield from see_loop(m, "naive", seed)
 
 
 def see_draw(m, seed):
@@ -124,33 +126,36 @@ def see_top_p(m, seed):
 
 
 def see_advance(m, seed):
-    model, ids = WatchedModel(), [3, 1, 4, 1, 5, 2, 6]
+    model, ids = WatchedModel(m), [3, 1, 4, 1, 5, 2, 6]
     cache = model.new_cache()
     yield Seen("advance with an empty cache", lambda: m.advance(model, ids[:4], cache), "n_vocab")
     yield Seen("advance by three more tokens", lambda: m.advance(model, ids, cache), "n_vocab")
-    yield Seen("the texts in the cache", cache.rows)
+    yield Seen("the texts in the cache", model.texts)
     yield Seen("ids after the call", ids)
     yield Seen("passes (tokens before, new tokens)", model.passes)
     yield Seen("rows of logits that the passes compute", model.n_logits, "<=")
-    model = WatchedModel()
+    model = WatchedModel(m)
     cache = model.new_cache()
     found = partial(m.advance, model, ids, cache, chunk=3)
     yield Seen("advance by 7 tokens with chunk=3", found, "n_vocab")
-    yield Seen("the texts in the cache with chunk=3", cache.rows)
+    yield Seen("the texts in the cache with chunk=3", model.texts)
     yield Seen("the longest pass with chunk=3", max([n for _, n in model.passes], default=0), "<=")
     yield Seen("passes of 7 tokens with chunk=3", len(model.passes), "<=")
     yield Seen("rows of logits with chunk=3", model.n_logits, "<=")
 
 
 def see_cached(m, seed):
-    yield from see_loop(m.cached, "cached", seed)
-    model = WatchedModel()
+    yield from see_loop(m, "cached", seed)
+    both = ("cached", "naive") if m.naive.__module__ == m.cached.__module__ else ("cached",)
+    texts = {str(run(m, name, 20, sampler=Sampler())[0]) for name in both}
+    yield Seen("cached and naive yield the same tokens with the same seed", len(texts) == 1)
+    model = WatchedModel(m)
     cache = model.new_cache()
     model(PROMPT[:3], cache)
     name, text = "the tokens with a cache that contains 3", Sequence(model, PROMPT, 5, CHOICE)
     yield Seen(name, lambda: list(m.cached(model, text, cache)))
     yield Seen("tokens run through the model with 3 in the cache", model.n_rows, "<=")
-    yield Seen("the texts in the given cache", cache.rows)
+    yield Seen("the texts in the given cache", model.texts)
 
 
 def see_stories(m, seed):
@@ -173,15 +178,12 @@ of a loop that appends to sequence.ids: only sequence.append notices the end
     => sequence.ids.append(next_id); yield next_id
 with each token yielded before it is appended: append it, then yield it
     => yield next_id; sequence.append(next_id)
-of a return instead of a yield, which ends the loop at its first token
-    yield sequence -> return sequence
+of two draws for each token: one is appended, the other is yielded
+    => sequence.append(draw(probabilities, sequence.rng)); yield next_id
 of a loop that runs while n_left > 0, but a stop id or the caller may end the text earlier
     while sequence.running -> while sequence.n_left > 0
 with a new rng for each token, always with the same seed
     sequence.rng -> np.random.default_rng(0)
-[generate.py naive]
-with the logits of the first position instead of the last
-    last=1)[-1] -> last=None)[0]
 [generate.py cached]
 with the whole text run through the model each time, as in naive
     logits = advance(model, sequence.ids, cache)
@@ -189,15 +191,13 @@ with the whole text run through the model each time, as in naive
 with only the last token run through the model, even at the beginning
     logits = advance(model, sequence.ids, cache)
     -> logits = model(np.array(sequence.ids[-1:]), cache, last=1)[-1]
-with a pass for the last token, whose logits nobody needs
-    => yield sequence.append(next_id); sequence.running or advance(model, sequence.ids, cache)
 [samplers.py draw]
 of the most probable token each time
     => return int(np.argmax(probs))
+of tokens that are all equally probable: probs are not used
+    => return int(rng.integers(len(probs)))
 of draws that do not use rng, so that they cannot be repeated
     rng.random() -> np.random.default_rng().random()
-of a random generator that starts again at each draw
-    rng.random() -> np.random.default_rng(0).random()
 of a new random number for each token, compared with its probability
     => return next((i for i, p in enumerate(probs) if rng.random() < p), len(probs) - 1)
 [samplers.py temperature]
@@ -206,8 +206,6 @@ of probabilities, but a filter returns logits
 [samplers.py keep]
 of probabilities, but a filter returns logits
     => return np.where(kept, softmax(logits), 0)
-with the logits unchanged
-    => return logits
 with argsort used as the ranks of the tokens
     => return np.where(np.argsort(-logits) < kept.sum(), logits, np.float32(-np.inf))
 [samplers.py keep_top_k]
@@ -220,9 +218,6 @@ without the token that reaches p, so that the kept tokens sum to less than p
 with all tokens kept that have a probability of at least p
     p in (0, 1) or not -> not
     probs >= falling[last] -> probs >= min(p, falling[0])
-with the tokens in the order of their ids instead of their probabilities
-    last = np.searchsorted(mass[:-1], p - 1e-6) -> last = 0
-    probs >= falling[last] -> np.cumsum(probs) - probs < p
 [generate.py advance]
 with all ids run through the model, even those in the cache
     range(cache.length, -> range(0,

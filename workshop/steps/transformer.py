@@ -154,14 +154,12 @@ with b added before the product with g
 [gpt2.py gelu]
 of x * sigmoid(1.702 x), a different approximation
     => return x / (1 + np.exp(-1.702 * x))
-with 0.044715 cubed, too
-    0.044715 * x * x * x -> (0.044715 * x) ** 3
+of ReLU, max(x, 0)
+    => return np.maximum(x, 0)
 [gpt2.py linear]
 of x * w, which multiplies number by number
     x @ w.T -> x * w
 [gpt2.py attention]
-with the root of the number of keys instead of d
-    q.shape[-1]) -> k.shape[-2])
 with the mask added after the softmax
     softmax(scores + mask) -> (softmax(scores) + mask)
 with hidden weights set to 0 after the softmax, so that rows no longer sum to 1
@@ -173,15 +171,10 @@ of a softmax over the queries (axis -2) instead of the keys
 [gpt2.py causal_mask]
 with queries at 0, 1, 2, ..., whatever positions are
     positions[..., None, :, None] -> np.arange(positions.shape[-1])[..., None, :, None]
-with queries at 0, 1, 2, ..., whatever positions are
-    positions[..., None, :, None] -> (0 * positions + np.arange(positions.shape[-1]))[..., None, :,
-        None]
 with n_new keys, so that earlier tokens are missing
     positions.max() + 1 -> positions.shape[-1]
 with the product of True or False and -inf: 0 * -inf is nan
     => return (j > i) * np.float32(-np.inf)
-without the axis for the heads
-    positions[..., None, :, None] -> positions[..., :, None]
 [gpt2.py split_heads]
 of a reshape to [n_head, n, d_head], which tears rows apart: swap axes
     x.shape[:-1], n_head, x.shape[-1] // n_head).swapaxes(-2, -3)
@@ -189,11 +182,7 @@ of a reshape to [n_head, n, d_head], which tears rows apart: swap axes
 with every n_head-th number in a head: head 0 gets 0, n_head, 2 n_head, ...
     x.shape[:-1], n_head, x.shape[-1] // n_head).swapaxes(-2, -3)
     -> x.shape[:-1], x.shape[-1] // n_head, n_head).swapaxes(-1, -3).swapaxes(-1, -2)
-with the heads before all other axes instead of before n
-    => return np.stack(np.split(x, n_head, axis=-1))
 [gpt2.py merge_heads]
-with the heads' numbers in turn instead of head after head
-    x = x.swapaxes(-2, -3) -> x = np.moveaxis(x, -3, -1)
 of only a reshape, but the axes of heads and rows must be swapped first
     x = x.swapaxes(-2, -3) -> x = x.reshape(*x.shape[:-3], x.shape[-2], x.shape[-3], x.shape[-1])
 [workshop/reference.py self_attention]
@@ -202,8 +191,6 @@ with each head cut into query, key and value: c_attn gives all queries first
     -> qkv = split_heads(linear(x, **c_attn), n_head)
     q, k, v = (split_heads(part, n_head) for part in qkv) -> q, k, v = np.split(qkv, 3, axis=-1)
 [gpt2.py feed_forward]
-with the activation after c_proj instead of before
-    => return activation(linear(linear(x, **c_fc), **c_proj))
 with gelu, whatever the activation is
     activation(linear -> gelu(linear
 [workshop/reference.py GPT2.block]
@@ -221,14 +208,8 @@ with the feed-forward computed from the x before attention
 with gelu instead of the model's activation
     activation=self.activation -> activation=gelu
 [workshop/reference.py GPT2.__call__]
-with ln_f after every block instead of once
+without ln_f after the last block
     x = layer_norm(x, **self.params["ln_f"], eps=self.eps) -> pass
-    cache=cache, layer=layer)
-    -> cache=cache, layer=layer); x = layer_norm(x, **self.params["ln_f"], eps=self.eps)
-of a model that computes all logits, and then cuts those that it was not asked for
-    x = x if last is None else x[..., -last:, :] -> pass
-    => x = linear(x, self.params.get("lm_head", self.params["wte"])); return x if last is None else
-        x[..., -last:, :]
 """)
 
 
