@@ -146,8 +146,6 @@ with the sum of squares divided by n - 1 instead of n (ddof=1)
     (x * x).mean(-1, keepdims=True) -> x.std(-1, keepdims=True, ddof=1) ** 2
 with the mean and variance over the first axis instead of the last
     .mean(-1 -> .mean(0
-with one mean and variance for the whole array
-    .mean(-1, keepdims=True) -> .mean()
 with b added before the product with g
     x / -> (x /
     * g + b -> + b) * g
