@@ -22,11 +22,12 @@ def recorded(cache):
         function = getattr(cache, method)
 
         def call(*arguments, **more):
+            n = len(calls)  # an append may call its own extend
             try:
                 found = function(*arguments, **more)
-                calls.append(f"{method} {show(found)}")
+                calls[n:] = [f"{method} {show(found)}"]
             except Exception as error:
-                calls.append(error)
+                calls[n:] = [error]
                 raise
             return found
 
