@@ -101,6 +101,8 @@ def tell(a: Seen | None, b: Seen | None) -> str:
         return ": ".join(filter(None, places))
     if not a or not b:
         return "the function returns too early, or too late"
+    if a.value is None and b.value is not None:
+        return f"{b.label}: the function returns None: is a return missing?"
     if b.kind == "~":
         return f"{b.label}: {odd_one(a.value, b.value)}"
     if b.kind.startswith("<="):
@@ -129,8 +131,6 @@ def odd_one(mine, right):  # -> a message about the outcome whose frequencies di
 def shapes(value, right):
     """Return a message about a wrong type, or about a wrong shape and its axes."""
     names, sizes = right.kind.split(", "), right.value.shape
-    if value is None:
-        return "the function returns None: is a return missing?"
     if not isinstance(value, np.ndarray | np.generic):
         return f"a {type(value).__name__} instead of an array"
     if value.shape == sizes:
