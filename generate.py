@@ -35,7 +35,7 @@ def naive(model: Model, sequence: Sequence) -> Iterator[int]:
     """Yield ids the simplest way: run the model over the whole text, then draw the next id."""
     while sequence.running:
         ids = np.array(sequence.ids)
-        logits = model(ids, last=1)[-1]  # [n_vocab]; last=1: no other row of logits is needed
+        logits = model(ids, last=1)[-1]  # [n_vocab]. last=1: no other row of logits is needed
         probabilities = sequence.sampler(logits, sequence.ids)  # ids: to avoid repetitions
         next_id = draw(probabilities, sequence.rng)
         yield sequence.append(next_id)
