@@ -38,7 +38,9 @@ class Adder(ast.NodeTransformer):
         place = [node.lineno, node.col_offset, node.end_lineno, node.end_col_offset]
         if name == "_at" and (body := getattr(node, "body", None)):
             place[2:] = max(node.lineno, body[0].lineno - 1), 999
-        self.nodes.append([self.file, ".".join(self.scope), type(node).__name__, *place])
+        # kind: of x @ y, "MatMult"; of what is read or written, "Load" or "Store"
+        kind = type(getattr(node, "op", getattr(node, "ctx", node))).__name__
+        self.nodes.append([self.file, ".".join(self.scope), kind, *place])
         k = ast.Constant(len(self.nodes) - 1)
         return ast.copy_location(ast.Call(ast.Name(name, ast.Load()), [k, *value], []), node)
 
@@ -55,8 +57,14 @@ class Adder(ast.NodeTransformer):
         elif isinstance(node, ast.While):  # a stop before each test
             new.test = ast.BoolOp(ast.Or(), [self.call("_at", node), new.test])
         elif isinstance(node, ast.stmt):
-            return [ast.copy_location(ast.Expr(self.call("_at", node)), node), new]
+            at = ast.copy_location(ast.Expr(self.call("_at", node)), node)
+            return [at, new, *map(self.again, filter(is_write, getattr(node, "targets", [])))]
         return self.call("_see", node, new) if is_operation(node) else new
+
+    def again(self, target):
+        """Return a statement that records what the one before it has written to a target."""
+        read = ast.parse(ast.unparse(target), mode="eval").body
+        return ast.copy_location(ast.Expr(self.call("_see", target, read)), target)
 
     def visit_FunctionDef(self, node: Any):  # without decorators, default values and annotations
         if node.name in SKIPPED:
@@ -78,6 +86,11 @@ def is_operation(node):  # does the page show its value?
     is_own = isinstance(node, ast.Attribute) and getattr(node.value, "id", "") == "self"
     is_function = hasattr(node, "is_called")  # x.mean in x.mean(-1)
     return isinstance(node, OPERATIONS) and is_read and not (is_number or is_own or is_function)
+
+
+def is_write(node):  # self.kv[layer] = ...: of all of self.kv, a record has only the shape
+    is_part = isinstance(node, ast.Subscript) and isinstance(node.value, ast.Attribute)
+    return is_part and isinstance(node.ctx, ast.Store)
 
 
 class Record:

@@ -2,23 +2,49 @@
 // entry is {name, label, value, axes}.
 
 const MOST_CELLS = 448;  // in a row of a picture: of more numbers, the largest are shown
+const MOST_ROWS = 12;  // of a small picture
 const BLUE = [0, 114, 178], RUST = [184, 74, 0];  // below and above 0
 
+const isHeads = (axis) => /^n_(kv_)?head$/.test(axis);
 const isMasked = (x) => !Number.isFinite(x) || x <= -1e9;
 
-// Return the matrix of the last two axes, at `index` of those before. Of heads, the chosen one.
-function matrixOf({value, axes}, index = []) {
-  const {shape} = data.values[value], found = numbers(value);
+// Return the matrix of the last two axes for each head, all on one colour scale. index: the place in
+// the axes before, such as 0 for keys and 1 for values.
+function matricesOf({value, axes}, index = []) {
+  const {shape} = data.values[value], all = numbers(value);
   const [rows, columns] = [shape.at(-2) ?? 1, shape.at(-1)];
-  const before = shape.slice(0, -2).map((n, i) =>
-    index[i] ?? (axes[i] === "n_head" ? Math.min(state.head, n - 1) : 0));
-  const from = before.reduce((offset, j, i) => offset * shape[i] + j, 0) * rows * columns;
-  const shown = found.slice(from, from + rows * columns);
-  const most = shown.reduce((most, x) => (isMasked(x) ? most : Math.max(most, Math.abs(x))), 0);
-  const head = axes.slice(0, -2).indexOf("n_head");
-  return {rows, columns, scale: most || 1, at: (i, j) => shown[i * columns + j],
-    head: head < 0 ? "" : `head ${before[head]}`,
-    place: (i, j) => `[${[...before, ...shape.length > 1 ? [i] : [], j].join(", ")}]`};
+  const heads = axes.slice(0, -2).findIndex(isHeads);
+  const found = range(heads < 0 ? 1 : shape[heads]).map((head) => {
+    const before = shape.slice(0, -2).map((_, i) => (i === heads ? head : index[i] ?? 0));
+    const from = before.reduce((offset, j, i) => offset * shape[i] + j, 0) * rows * columns;
+    const at = (i, j) => all[from + i * columns + j];
+    const place = (i, j) => `[${[...before, ...shape.length > 1 ? [i] : [], j].join(", ")}]`;
+    return {rows, columns, at, place, most: mostOf(all.slice(from, from + rows * columns))};
+  });
+  return found.map((matrix) => ({...matrix, scale: Math.max(...found.map(({most}) => most)) || 1}));
+}
+
+const mostOf = (numbers) =>
+  numbers.reduce((most, x) => (isMasked(x) ? most : Math.max(most, Math.abs(x))), 0);
+
+// Return [{name, matrix, chosen, go}]: the heads of an array, or what the calls of one line have
+// made at this place, because pico/ calls `attention` once for each head.
+function sideBySide(entry, index) {
+  const matrices = matricesOf(entry, index), head = Math.min(state.head, matrices.length - 1);
+  if (matrices.length > 1) return matrices.map((matrix, i) =>
+    ({name: `head ${i}`, matrix, chosen: i === head, go: () => set({head: i})}));
+  const {node, caller} = stops[state.at], {shape} = data.values[entry.value];
+  const calls = caller === undefined ? [] : range(stops.length).filter((i) =>
+    stops[i].node === node && stops[i].caller === caller);
+  const found = calls.map((i) => [i, [...namesAt(i), ...stops[i].operations].find(({name, value}) =>
+    name === entry.name && `${data.values[value].shape}` === `${shape}` && numbers(value))]);
+  if (!found.every(([, other]) => other) || new Set(calls.map((i) => stops[i].frame)).size < 2)
+    return [{matrix: matrices[0], chosen: true}];
+  const all = found.map(([, other]) => matricesOf({...entry, value: other.value}, index)[0]);
+  const scale = Math.max(...all.map(({most}) => most)) || 1;
+  const kind = /attention$/.test(data.nodes[node][1]) ? "head" : "call";
+  return found.map(([i], k) => ({name: `${kind} ${k}`, matrix: {...all[k], scale},
+    chosen: i === state.at, go: () => goTo(i)}));
 }
 
 function colour(x, scale) {  // [red, green, blue, opacity]
@@ -47,9 +73,15 @@ function canvasOf(matrix, most_rows, most_columns) {
 
 function thumbnail(entry) {  // a small picture beside an operation
   if (data.values[entry.value].n) return bestTable(entry, 3);
-  const canvas = canvasOf(matrixOf(entry), 12, 112), {width, height} = canvas;
-  canvas.style.width = `${width < 10 ? 12 * width : 112}px`;
-  canvas.style.height = `${clamp(6 * height, 10, 40)}px`;
+  const matrices = matricesOf(entry), canvas = small(matrices[state.head] ?? matrices[0], 112);
+  const {rows} = matrices[0];
+  return element("span", canvas, rows > MOST_ROWS && element("small", `${MOST_ROWS} of ${rows} rows`));
+}
+
+function small(matrix, width) {
+  const canvas = canvasOf(matrix, MOST_ROWS, width);
+  canvas.style.width = `${canvas.width < 10 ? 12 * canvas.width : width}px`;
+  canvas.style.height = `${clamp(6 * canvas.height, 10, 48)}px`;
   return canvas;
 }
 
@@ -59,59 +91,113 @@ function picture(entry) {  // an array in full
   return ["keys", "values"].flatMap((name, i) => [element("p.note", name), drawn(entry, [i])]);
 }
 
-function drawn(entry, index) {
-  const {axes} = entry, matrix = matrixOf(entry, index), {rows, columns} = matrix;
+// Draw a matrix, with all heads above it. The pointer or the arrow keys choose one of its numbers,
+// which the heads then show, too.
+function drawn(entry, index = []) {
+  const side = sideBySide(entry, index), {matrix, name} = side.find(({chosen}) => chosen);
+  const {rows, columns, at, place, most} = matrix, {axes, label} = entry;
   const down = tokensAlong(axes.at(-2), rows);
   const across = tokensAlong(axes.at(-1), columns) ?? (rows === 1 && idsIn(entry)?.map(token));
-  return (columns <= 12 && rows <= 16 ? tableOf : gridOf)(matrix, down, across);
-}
-
-function tableOf({rows, columns, at, scale, head}, down, across) {
-  const cell = ([r, g, b, a]) => `rgb(${r} ${g} ${b} / ${a / 425})`;
-  return element("div.scroll", element("table.numbers", head && element("caption.note", head),
-    across && element("thead", element("tr", down && element("td"),
-      across.map((text) => element("th", {scope: "col", lang: ""}, text)))),
-    element("tbody", range(rows).map((i) => element("tr",
-      down && element("th", {scope: "row", lang: ""}, down[i]), range(columns).map((j) =>
-        element("td", {"--cell": cell(colour(at(i, j), scale))}, digits(at(i, j)))))))));
-}
-
-// Return a picture with a row of cells for each row. The pointer or the arrows choose a number.
-function gridOf(matrix, down, across) {
-  const {rows, columns, at, place, scale, head} = matrix;
-  const canvas = canvasOf(matrix, rows, MOST_CELLS), cursor = element("span.cursor");
+  const isSmall = columns <= 12 && rows <= 16;
+  const [cells, view, point] = (isSmall ? tableOf : gridOf)(matrix, down, across,
+    endsOf(entry, matrix));
+  const heads = side.length > 1 && side.map((one) => element("button", {onclick: one.go,
+    "aria-pressed": `${one.chosen}`, "data-key": `${label} ${index} ${one.name}`},
+  small(one.matrix, 64), one.name));
   const more = columns > MOST_CELLS && `${columns} numbers in ${MOST_CELLS} cells`;
-  const rest = [head, `up to ±${digits(scale)}`, more].filter(Boolean).join(" · ");
-  const says = element("p.note", {"aria-live": "polite"}, rest);
+  const says = element("p.note", {"aria-live": "polite"},
+    [name, !isSmall && `up to ±${digits(most)}`, more].filter(Boolean).join(" · "));
   let [row, column] = [0, 0];
   const look = (i, j) => {
     [row, column] = [clamp(i, 0, rows - 1), clamp(j, 0, columns - 1)];
-    const words = [head, down?.[row], across?.[column]].filter(Boolean).join(", ");
-    const number = `${place(row, column)} = ${digits(at(row, column), 4)}`;
-    says.textContent = words ? `${number} (${words})` : number;
-    fill(cursor, {"--x": column / columns, "--y": row / rows});
+    const words = [name, down?.[row], across?.[column]].filter(Boolean).join(", ");
+    says.textContent = `${place(row, column)} = ${digits(at(row, column), 4)}${words && ` (${words})`}`;
+    point(row, column);
+    const those = side.map((one) => one.matrix.at(row, column)), best = Math.max(...those);
+    for (const [k, button] of (heads || []).entries()) button.lastChild.replaceWith(
+      element(those[k] === best ? "b" : "span", digits(those[k], 2)));
+    state.cell = [`${label} ${index}`, row, column];
   };
   const extreme = (sign) => range(rows * columns).map((k) => [Math.floor(k / columns), k % columns])
     .filter((k) => !isMasked(at(...k)))
     .reduce((best, k) => (sign * at(...k) > sign * at(...best) ? k : best));
-  const leave = () => { says.textContent = rest; };
   const moved = {ArrowUp: () => [row - 1, column], ArrowDown: () => [row + 1, column],
     ArrowLeft: () => [row, column - 1], ArrowRight: () => [row, column + 1],
     Home: () => extreme(-1), End: () => extreme(1)};
-  const cells = element("div.cells", {tabindex: 0, role: "application", "--w": 1 / columns,
-    "--h": 1 / rows, "aria-label": "the numbers: arrow keys move from one to the next, "
-      + "Home and End to the least and the greatest",
-    onfocus: () => look(row, column), onblur: leave, onpointerleave: leave,
-    onpointermove: ({offsetX, offsetY}) => look(Math.floor(offsetY / canvas.clientHeight * rows),
-      Math.floor(offsetX / canvas.clientWidth * columns)),
+  fill(cells, {tabindex: 0, role: "application", "data-key": `${label} ${index} cells`,
+    "aria-label": "the numbers: arrow keys move from one to the next, Home and End to the least "
+      + "and the greatest",
+    onfocus: () => look(row, column),
+    onpointermove: (event) => { const found = view(event); if (found) look(...found); },
     onkeydown: (event) => {
       if (!moved[event.key] || event.shiftKey) return;
       event.preventDefault();
       event.stopPropagation();
       look(...moved[event.key]());
-    }}, canvas, cursor);
+    }});
+  if (state.cell?.[0] === `${label} ${index}`) look(...state.cell.slice(1));
+  return element("div", heads && element("div.heads", {role: "group", "aria-label": "Heads"}, heads),
+    says, cells.closest("div.scroll") ?? cells.closest("div.grid"));
+}
+
+// Return what stands at the end of each row: in which pass it came, the size of a row of the
+// residual stream, the size of what was added to it, and whether an earlier pass computed it, too.
+function endsOf(entry, matrix) {
+  const {pass} = stops[state.at], {cameIn, n_cached, again} = data.passes[pass];
+  const [axis, last] = entry.axes.slice(-2), added = addedIn(entry);
+  return range(matrix.rows).map((i) => [
+    axis === "n_all" && n_cached > 0 && (cameIn[i] === pass ? element("b", "new") : `pass ${cameIn[i] + 1}`),
+    /^(n_embd|d_model)$/.test(last) && `rms ${digits(size(matrix, i), 2)}`,
+    added && `added ${digits(size(matricesOf(added)[0], i), 2)}`,
+    axis === "n_new" && again[i] && element("span.again", "again"),
+  ].filter(Boolean));
+}
+
+const size = ({at, columns}, i) => Math.sqrt(sum(range(columns).map((j) => at(i, j) ** 2)) / columns);
+
+// Return what a sum with this value has added to x, in this pass; else undefined.
+function addedIn({value}) {
+  const {pass} = stops[state.at], {shape} = data.values[value];
+  for (let i = state.at; stops[i]?.pass === pass; i -= 1) {
+    const sum = stops[i].operations.find((x) => x.value === value && kindOf(x) === "Add");
+    const added = sum && rightOf(i, sum);
+    if (sum) return added && `${data.values[added.value].shape}` === `${shape}` ? added : undefined;
+  }
+  return undefined;
+}
+
+// Return [what the pointer moves over, event -> [row, column], (row, column) -> mark it].
+function tableOf({rows, columns, at, scale}, down, across, ends) {
+  const cell = ([r, g, b, a]) => `rgb(${r} ${g} ${b} / ${a / 425})`;
+  const cells = range(rows).map((i) => range(columns).map((j) =>
+    element("td", {"--cell": cell(colour(at(i, j), scale))}, digits(at(i, j)))));
+  const body = cells.map((row, i) => element("tr",
+    down && element("th", {scope: "row", lang: ""}, down[i]), row, ends[i].length && end("td.end", ends[i])));
+  const table = element("table.numbers", across && element("thead", element("tr",
+    down && element("td"), across.map((text) => element("th", {scope: "col", lang: ""}, text)))),
+  element("tbody", body));
+  element("div.scroll", table);
+  const placeOf = ({target}) => cells.map((row, i) => [i, row.indexOf(target)]).find(([, j]) => j >= 0);
+  return [table, placeOf, (i, j) => {
+    table.querySelector(".at")?.classList.remove("at");
+    cells[i][j].classList.add("at");
+    if (document.activeElement === table) cells[i][j].scrollIntoView({block: "nearest", inline: "nearest"});
+  }];
+}
+
+const end = (kind, parts) => element(kind, parts.flatMap((part) => [part, " "]));
+
+function gridOf(matrix, down, across, ends) {  // a row of cells for each row
+  const {rows, columns} = matrix, cursor = element("span.cursor", {hidden: true});
+  const canvas = canvasOf(matrix, rows, MOST_CELLS);
+  const cells = element("div.cells", {"--w": 1 / columns, "--h": 1 / rows}, canvas, cursor);
   const words = down && element("div.words", {lang: ""}, down.map((text) => element("span", text)));
-  return element("div", says, element("div.grid", {"--rows": rows}, words, cells));
+  element("div.grid", {"--rows": rows}, words, cells,
+    ends.some((parts) => parts.length) && element("div.words.ends", ends.map((x) => end("span.end", x))));
+  const placeOf = ({offsetX, offsetY}) => [Math.floor(offsetY / canvas.clientHeight * rows),
+    Math.floor(offsetX / canvas.clientWidth * columns)];
+  return [cells, placeOf, (i, j) =>
+    fill(cursor, {hidden: false, "--x": j / columns, "--y": i / rows})];
 }
 
 // --- rows over the vocabulary: a table of the tokens that the page has ---

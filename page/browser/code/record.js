@@ -15,21 +15,73 @@ async function load() {
   lines = Object.fromEntries(Object.entries(data.files).map(([name, text]) =>
     [name, text.split("\n")]));
   let length = data.n_prompt;
-  const texts = {true: [], false: []};  // what the model, and the draft model, have read
-  data.passes = data.passes.map(([is_first, n_cached, fresh]) => {
-    texts[is_first] = [...texts[is_first].slice(0, n_cached), ...fresh];
-    return {is_first, fresh, all: texts[is_first]};
+  const texts = {true: [], false: []};  // [id, pass] of what the model, and the draft model, read
+  const seen = new Set();  // the beginnings of texts for which a pass has computed the last row
+  data.passes = data.passes.map(([is_first, n_cached, fresh], i) => {
+    texts[is_first] = [...texts[is_first].slice(0, n_cached), ...fresh.map((id) => [id, i])];
+    const all = texts[is_first].map(([id]) => id);
+    const rows = fresh.map((_, row) => `${is_first} ${all.slice(0, n_cached + row + 1)}`);
+    const again = rows.map((text) => seen.has(text));
+    for (const text of rows) seen.add(text);
+    return {is_first, n_cached, fresh, all, cameIn: texts[is_first].map(([, pass]) => pass), again};
   });
   stops = data.stops.map(([node, frame, pass, part, flat]) => {
     const entries = range(flat.length / 3).map((i) =>
       ({name: flat[3 * i], value: flat[3 * i + 1], axes: flat[3 * i + 2]}));
     const [, name, kind] = data.nodes[node];
     length += name === "Sequence.append" && kind === "Return";  // the text grows by a token
-    return {node, frame, pass, part, length,
+    return {node, frame, pass, part, length, text: `${name} ${segment(node)}`,
       names: entries.filter((entry) => typeof entry.name === "string"),
       operations: entries.filter((entry) => typeof entry.name === "number")
         .map((entry) => ({...entry, label: segment(entry.name)}))};
   });
+  addCosts();
+}
+
+// Add to each stop the stop that called its function, the FLOP of its products, and the bytes of
+// their right operands, which are weights, keys or values; with those of the functions it called.
+function addCosts() {
+  const latest = {}, callers = {};
+  for (const [i, stop] of stops.entries()) {
+    callers[stop.frame] ??= latest[data.callers[stop.frame]];
+    latest[stop.frame] = i;
+    Object.assign(stop, {caller: callers[stop.frame], flop: 0, bytes: 0});
+    for (const operation of stop.operations.filter((x) => kindOf(x) === "MatMult")) {
+      const {shape} = data.values[rightOf(i, operation).value];
+      const n_results = product(data.values[operation.value].shape ?? []);
+      stop.flop += 2 * n_results * (shape.at(-2) ?? shape[0]);
+      stop.bytes += 4 * product(shape);
+    }
+  }
+  for (const [pass, one] of data.passes.entries()) one.cost = costOf((stop) => stop.pass === pass);
+  for (const {caller, flop, bytes} of stops.toReversed()) if (stops[caller]) {
+    stops[caller].flop += flop;
+    stops[caller].bytes += bytes;
+  }
+}
+
+// Return the words for what these stops cost, or "".
+function costOf(isOne) {
+  const those = stops.filter(isOne), [flop, bytes] = ["flop", "bytes"].map((name) =>
+    digits(sum(those.map((stop) => stop[name])) / 1e6));
+  return flop === "0" ? "" : `${flop} MFLOP, ${bytes} MB`;
+}
+
+const kindOf = ({name}) => data.nodes[name]?.[2];
+
+// Return the right operand of a sum or a product: an operation of the same stop, or a name.
+function rightOf(i, {name, label}) {
+  const sign = {MatMult: "@", Add: "+"}[data.nodes[name][2]];
+  return [...stops[i].operations, ...namesAt(i)].find((x) =>
+    label.endsWith(`${sign} ${x.label ?? x.name}`));
+}
+
+// Return all names of the function when the line is about to run.
+function namesAt(i) {
+  const found = {};
+  for (const stop of stops.slice(0, i + 1))
+    if (stop.frame === stops[i].frame) for (const entry of stop.names) found[entry.name] = entry;
+  return Object.values(found);
 }
 
 const product = (numbers) => numbers.reduce((a, b) => a * b, 1);

@@ -9,6 +9,7 @@ function show() {
   showValues();
   showTour();
   writeAddress();
+  makeStops();
   if (focused) find(`[data-key="${CSS.escape(focused)}"]`)?.focus();
 }
 
@@ -21,25 +22,25 @@ function showStory() {
 
 const piecesOf = (ids) => ids.map((id) => data.labels[id]);
 
-function choices(selector, entries, chosen) {  // entries: [key, label, action]
-  find(selector).replaceChildren(...entries.map(([key, label, onclick, kind = ""]) =>
-    element(`button${kind}`, {onclick, "aria-pressed": `${key === chosen}`,
-      "data-key": `${selector} ${key}`}, label)));
+function choice(key, label, chosen, onclick, kind = "") {
+  return element(`button${kind}`, {onclick, "aria-pressed": `${chosen}`, "data-key": key}, label);
 }
 
 function showStrips() {
-  const {pass, part} = stops[state.at], parts = partsOf(pass);
-  choices("#passes", data.passes.map(({is_first, fresh}, i) =>
-    [i, fresh.map(token).join(""), () => goToPass(i), is_first ? "" : ".draft"]), pass);
-  const inner = parts.filter((part) => part > 0), folded = inner.length > 1 && !(part > 0);
-  const fold = [inner[0], `${inner[0]}–${inner.at(-1)} ▸`, () => goTo(alike(pass, inner[0]))];
-  const open = (part) => [part, `${part}`, () => goTo(alike(pass, part)),
-    data.left_out.includes(part) ? ".left-out" : ""];
-  choices("#parts", parts.filter((part) => !folded || !(part > 0) || part === inner[0])
-    .map((part) => (folded && part === inner[0] ? fold : open(part))), part);
-  const there = here();
-  Object.assign(find("#line"), {max: there.length, value: there.indexOf(state.at) + 1});
-  find("#count").textContent = `${there.indexOf(state.at) + 1} of ${there.length}`;
+  const {pass, part} = stops[state.at], {cost} = data.passes[pass], there = here();
+  find("#passes").replaceChildren(...data.passes.map(({is_first, fresh}, i) =>
+    choice(`pass ${i}`, `${i + 1} ${fresh.map(token).join("")}`, i === pass, () => goToPass(i),
+      is_first ? "" : ".draft")));
+  const sections = sectionsOf(pass), now = sectionAt(state.at, sections);
+  find("#parts").replaceChildren(...partsOf(pass).map((of) => element("span",
+    of >= 0 && element("i", `${of}`), sections.filter((one) => one.part === of).map((one) =>
+      choice(`part ${of} ${one.name}`, one.name, one === now, () =>
+        goTo(one.name === now.name ? alike(pass, of) : one.at),
+      data.left_out.includes(of) ? ".left-out" : "")))));
+  for (const strip of ["#passes", "#parts"])
+    find(`${strip} [aria-pressed=true]`).scrollIntoView({block: "nearest", inline: "nearest"});
+  find("#count").textContent = `line ${there.indexOf(state.at) + 1} of ${there.length}`
+    + (cost && ` · pass ${pass + 1}: ${cost}`);
 }
 
 function showWhere() {  // the functions that called one another
@@ -84,7 +85,13 @@ function lineOf(text, number, ran) {
   const [code, comment] = text.split(/(?=  # )/);
   return element(`div.line${kind}`, {"data-line": number, ...ran ? {onclick: next} : {}},
     element("i", {"aria-hidden": "true"}, number === first ? `▶ ${number}` : `${number}`),
-    element("span", code), comment && element("em", comment));
+    ran && element("small", costAt(number)), element("span", code), comment && element("em", comment));
+}
+
+function costAt(number) {  // what a line costs in this call of the function, in this pass
+  const {frame, pass} = stops[state.at];
+  return costOf((stop) => stop.frame === frame && stop.pass === pass
+    && data.nodes[stop.node][3] === number);
 }
 
 function showMark() {  // mark the part of the line that made the chosen value
@@ -123,28 +130,26 @@ function choose(entry) {
   showMark();
   showValues();
   showTour();
+  makeStops();
+  writeAddress();
 }
 
 // --- the values ---
-
-function namesAt(i) {  // all names of the function when the line is about to run
-  const found = {};
-  for (const stop of stops.slice(0, i + 1))
-    if (stop.frame === stops[i].frame) for (const entry of stop.names) found[entry.name] = entry;
-  return Object.values(found);
-}
 
 function showValues() {
   const {node, frame, names} = stops[state.at], all = namesAt(state.at);
   const list = shownOperations(state.at);
   const isOther = ({value}) => data.values[value].object ?? data.values[value].of;
   const shown = all.filter((entry) => !isOther(entry)), drawn = list.filter(hasNumbers);
-  showHeads([...shown, ...list]);
   const made = state.chosen ?? drawn.at(-1);
   const calls = stops[state.at + 1] && data.callers[stops[state.at + 1].frame] === frame;
-  find("#chosen").replaceChildren(...made ? [element("h2", state.chosen ? "This part of the line"
-    : "What the line computes", calls && element("span.note",
-    " shown ahead of the calls in this line: ↓ into")), box(made, ".made")] : []);
+  const next = stops.find((stop, i) => i > state.at && stop.frame === frame);
+  const changed = made ? [] : next?.names.filter((x) => isFilled(x)) ?? [];
+  const [title] = [state.chosen && "This part of the line", made && kindOf(made) === "Store"
+    && "What the line writes", made && "What the line computes", "What the line changes"].filter(Boolean);
+  find("#chosen").replaceChildren(...made || changed.length ? [element("h2", title, made && calls
+    && element("span.note", " shown ahead of the calls in this line: ↓ into")),
+  ...[made ?? changed].flat().map((entry) => box(entry, ".made"))] : []);
   find("#title").textContent = `Names in ${data.nodes[node][1]}, before the line runs`;
   const isNew = (entry) => names.includes(entry);
   find("#names").replaceChildren(...shown.filter(isNew).map((entry) => box(entry, ".new")),
@@ -156,14 +161,8 @@ function showValues() {
 }
 
 const hasNumbers = ({value}) => isArray(value) && numbers(value)?.length > 0;
-
-function showHeads(entries) {
-  const counts = entries.map(({value, axes}) => data.values[value].shape?.[
-    axes.slice(0, -2).indexOf("n_head")] ?? 0), n = Math.max(0, ...counts);
-  find("#heads").hidden = !n;
-  choices("#heads", range(n).map((head) =>
-    [head, head ? `${head}` : "head 0", () => set({head})]), Math.min(state.head, n - 1));
-}
+const isFilled = ({value}) =>
+  hasNumbers({value}) || data.values[value].list?.some((part) => hasNumbers({value: part}));
 
 function box(entry, kind) {  // a name or an operation with its value
   const {name, label = name, value, axes} = entry, {dtype, list, shape} = data.values[value];
@@ -188,7 +187,7 @@ async function start() {
   if (!whole) told.push("In the layers of the first pass, only the numbers of results are kept.");
   find("#limits").textContent = told.join(" ");
   find("#rest").hidden = !rest.length;
-  find("#rest summary").textContent = `After the passes shown, ${rest.length} more tokens follow.`;
+  find("#rest summary").textContent = `After the passes shown, the text goes on (${rest.length}).`;
   find("#rest p").textContent = piecesOf(rest).join("");
   document.title = `${piecesOf(ids).join("").trim().slice(0, 60)} · tokenwise`;
   follow();

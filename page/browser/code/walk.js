@@ -1,25 +1,50 @@
 // Walking through the run: a place is a pass, a part of it (such as a layer), and a line.
 
-const state = {at: 0, head: 0, row: null, chosen: null, bookmark: null};
+const state = {at: 0, head: 0, row: null, chosen: null, bookmark: null, cell: null};
 
 const depth = (frame) => (data.callers[frame] === null ? 0 : 1 + depth(data.callers[frame]));
 const here = ({pass, part} = stops[state.at]) =>
   range(stops.length).filter((i) => stops[i].pass === pass && stops[i].part === part);
 const partsOf = (pass) =>
   [...new Set(stops.filter((stop) => stop.pass === pass).map((stop) => stop.part))];
+// What stands in the strip of a pass: [part, name, what fits the first stop's function and source].
+const SECTIONS = [
+  ["loop", "loop", /./], ["in", "embedding", /./],
+  ["layer", "attention", /^\S*attention /], ["layer", "cross", /^\S*cross_attention /],
+  ["layer", "MLP", /^feed_forward /],
+  ["out", "norm", /norm/], ["out", "logits", /lm_head|wte|logits/], ["draw", "choice", /./],
+];
+
+// Return [{part, name, at}] of a pass. A part in which nothing fits is one section.
+function sectionsOf(pass) {
+  const all = range(stops.length).filter((i) => stops[i].pass === pass);
+  return partsOf(pass).flatMap((part) => {
+    const those = all.filter((i) => stops[i].part === part);
+    const kinds = SECTIONS.filter(([of]) => of === (part >= 0 ? "layer" : part));
+    const found = kinds.map(([, name, fits]) =>
+      ({part, name, at: those.find((i) => fits.test(stops[i].text))})).filter(({at}) => at >= 0);
+    return found.length ? found : [{part, name: `${part}`, at: those[0]}];
+  });
+}
+
+function sectionAt(i, sections) {
+  const those = sections.filter(({part}) => part === stops[i].part);
+  return those.findLast(({at}) => at <= i) ?? those[0];
+}
+
 // Layers after the first run the same lines. They are folded until the reader steps into one.
-const isFolded = (part) => part > 0 && (part !== stops[state.at].part || isCallOfBlock(state.at));
+const isFolded = (part) => part > 0 && (part !== stops[state.at].part || begins(state.at));
 
 const WAYS = {  // how to go on -> is this the stop to go to?
-  step: (i) => !isFolded(stops[i].part) || isCallOfBlock(i),
-  back: (i) => !isFolded(stops[i].part) || isCallOfBlock(i),
+  step: (i) => !isFolded(stops[i].part) || begins(i),
+  back: (i) => !isFolded(stops[i].part) || begins(i),
   into: () => true,
   over: (i, frame) => depth(stops[i].frame) <= depth(frame),
   out: (i, frame) => stops[i].frame === data.callers[frame],
 };
 
-// A layer begins with the line that calls its block. This line is not folded.
-const isCallOfBlock = (i) => data.nodes[stops[i].node][1] === "GPT2.__call__";
+// The line with which a layer begins is not folded.
+const begins = (i) => stops[i].part !== stops[i - 1]?.part;
 
 function set(changes) {
   Object.assign(state, changes);
@@ -35,7 +60,8 @@ function go(way) {
 function goTo(i) {
   const {node, operations} = stops[i], stays = node === stops[state.at].node;
   const chosen = stays && operations.find(({name}) => name === state.chosen?.name);
-  set({at: i, row: null, chosen: chosen || null, bookmark: stays ? state.bookmark : null});
+  const {bookmark, cell} = stays ? state : {bookmark: null, cell: null};
+  set({at: i, row: null, chosen: chosen || null, bookmark, cell});
 }
 
 // Return the stop at the same line of another part, or else the first stop there.
@@ -62,15 +88,43 @@ const KEYS = {ArrowRight: () => go("step"), ArrowLeft: () => go("back"),
   ".": () => goToPass(stops[state.at].pass + 1)};
 
 function press(event) {
-  if (event.ctrlKey || event.metaKey || event.altKey || event.target.type === "range") return;
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  const group = event.target.closest("[role=group]");
   const act = event.key === "ArrowRight" && event.shiftKey ? () => go("over") : KEYS[event.key];
-  if (act) act();
+  if (group && /^(Arrow|Home|End)/.test(event.key)) moveIn(group, event.key);
+  else if (act) act();
   else if (/^\d$/.test(event.key)) set({head: Number(event.key)});
   else return;
   event.preventDefault();
 }
 
-// --- the address: #pass=1&part=2&line=18&head=3 ---
+// --- each group of controls is one stop of the tab key; in it, the arrow keys move ---
+
+const controls = (group) => [...group.querySelectorAll("button:not(:disabled)")];
+
+function moveIn(group, key) {
+  const all = controls(group), at = all.indexOf(document.activeElement);
+  const by = {ArrowLeft: -1, ArrowUp: -1, Home: -at, End: all.length - 1 - at}[key] ?? 1;
+  all[clamp(at + by, 0, all.length - 1)]?.focus();
+}
+
+function enter({target}) {  // a control that gets the focus is where the tab key will stop again
+  const group = target.closest("[role=group]");
+  for (const control of group ? controls(group) : []) control.tabIndex = control === target ? 0 : -1;
+}
+
+function leave({detail}) {  // after a click, the arrow keys step through the run again
+  if (detail) document.activeElement.closest("button")?.blur();
+}
+
+function makeStops() {
+  for (const group of document.querySelectorAll("[role=group]")) {
+    const all = controls(group), first = all.find((x) => x.ariaPressed === "true") ?? all[0];
+    for (const control of all) control.tabIndex = control === first ? 0 : -1;
+  }
+}
+
+// --- the address: #pass=2&part=1&line=18&head=3, and perhaps &bookmark=softmax&operation=4&row=2 ---
 
 let writing = null;
 
@@ -78,19 +132,25 @@ function writeAddress() {
   if (location.protocol === "about:") return;  // a frame in a notebook has no address
   clearTimeout(writing);  // browsers limit how often the address may change
   writing = setTimeout(() => {
-    const {pass, part} = stops[state.at], line = here().indexOf(state.at) + 1;
-    history.replaceState(null, "", `#${new URLSearchParams({pass, part, line, head: state.head})}`);
+    const {pass, part, operations} = stops[state.at], {head, chosen, bookmark, row} = state;
+    const words = {pass: pass + 1, part, line: here().indexOf(state.at) + 1, head, bookmark, row,
+      operation: chosen && operations.indexOf(chosen) + 1};
+    const given = Object.entries(words).filter(([, word]) => word !== null);
+    history.replaceState(null, "", `#${new URLSearchParams(given)}`);
   }, 200);
 }
 
-// Return the line of the generation loop that calls the model.
-const beginning = () => range(stops.length).find((i) =>
-  data.callers[stops[i].frame] === null && shownOperations(i).some(hasNumbers));
+// Return the first line that calls the model.
+const beginning = () => Math.max(0, stops.findIndex(({part}, i) =>
+  part === "loop" && shownOperations(i).some(hasNumbers)));
 
 function follow() {
   const words = new URLSearchParams(location.hash.slice(1));
-  const there = range(stops.length).filter((i) => `${stops[i].pass}` === words.get("pass")
+  const number = (name) => Math.max(0, Math.floor(words.get(name)) || 0);
+  const there = range(stops.length).filter((i) => stops[i].pass === number("pass") - 1
     && `${stops[i].part}` === words.get("part"));
-  state.head = Math.max(0, Math.floor(words.get("head")) || 0);
-  goTo(there[clamp(Math.floor(words.get("line")) - 1 || 0, 0, there.length - 1)] ?? beginning());
+  const at = there[clamp(number("line") - 1, 0, there.length - 1)] ?? beginning();
+  const bookmark = TOUR.some(({name}) => name === words.get("bookmark")) ? words.get("bookmark") : null;
+  set({at, head: number("head"), row: words.has("row") ? number("row") : null, bookmark,
+    chosen: stops[at].operations[number("operation") - 1] ?? null});
 }
