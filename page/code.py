@@ -19,6 +19,14 @@ MOST_TOKENS, N_BEST = 64, 10  # tokens of a prompt; numbers kept of a row [n_voc
 MOST_BYTES, SMALL = 3_000_000, 500_000  # of a page in a file, and in a notebook
 WIDE = {"n_embd", "3 n_embd", "4 n_embd", "d_head"}  # arrays with these axes are stored in 16 bits
 
+LIMITS = [  # what is left out of a page that would be too large, at each level of Packing
+    "",
+    "Wide arrays inside a line are left out, except in the first and the last layer.",
+    "Wide arrays are left out, except in the first and the last layer.",
+    "Wide arrays are left out, except in the first and the last layer. In the layers of the first "
+    "pass, only what a line computes is kept.",
+]
+
 
 def stepping(model, n_prompt):
     """Return `recording` for a run of a GPT-2. Raises UserError if it cannot be shown."""
@@ -34,9 +42,10 @@ def code_html(record, tokenizer, sequence, most=MOST_BYTES) -> str:
     if not record.passes:
         raise UserError("--code steps through passes of the model: no new token, no pass")
     axes, inner = axes_in(MODULES), [*range(1, len(sequence.model.params["blocks"]) - 1)]
-    for left_out, whole in ([], True), (inner, True), (inner, False):
-        packing = Packing(record, axes, sequence, left_out, whole)
-        data = {name: getattr(packing, name) for name in ("stops", "values", "left_out", "whole")}
+    for level in range(len(LIMITS)):
+        packing = Packing(record, axes, sequence, inner, level)
+        data = {name: getattr(packing, name) for name in ("stops", "values")}
+        data["limits"] = LIMITS[level]
         data |= {"nodes": record.nodes, "passes": record.passes, "ids": sequence.ids}
         data |= {"n_prompt": sequence.n_prompt, "callers": [x for x, _ in record.frames]}
         data |= {"files": {m.__name__: Path(str(m.__file__)).read_text("utf-8") for m in MODULES}}
@@ -52,11 +61,12 @@ def code_html(record, tokenizer, sequence, most=MOST_BYTES) -> str:
 
 
 class Packing:
-    """The data of a page. left_out: layers of which the page has only the shapes. whole: does it
-    have all numbers of the layers in the first pass? Else only those that are a line's result."""
+    """The data of a page. inner: the layers but the first and the last. level: how much is left
+    out. 0: nothing; 1: in inner layers, wide arrays that are no line's result; 2: all their wide
+    arrays; 3: also, in the first pass, all arrays in layers that are no line's result."""
 
-    def __init__(self, record, axes, sequence, left_out, whole):
-        self.record, self.known_axes, self.left_out, self.whole = record, axes, left_out, whole
+    def __init__(self, record, axes, sequence, inner, level):
+        self.record, self.known_axes, self.inner, self.level = record, axes, inner, level
         self.ids, self.n_vocab = sequence.ids, sequence.model.n_vocab
         self.values = [{k: x[k] for k in x if k != "array"} for x in record.values]
         self.stored, self.tokens, self.orders, self.kept = {}, {}, {}, {}  # see add, best_of, keep
@@ -69,7 +79,6 @@ class Packing:
 
     def stop(self, node, frame, n_pass, part, entries):
         """Return [node, frame, pass, part, [name or operation, value, axes, ...]]."""
-        is_short = n_pass == 0 and isinstance(part, int) and not self.whole
         found, file, place = [], self.record.nodes[node][0], self.record.frames[frame][1]
         for key, value in entries:
             shape = self.record.shape(value)
@@ -78,7 +87,10 @@ class Packing:
                 axes = *["last" if file == "generate" else "n_new"] * len(shape[1:]), "n_vocab"
             axes = axes if len(axes) == len(shape) else (None,) * len(shape)
             is_result = key == entries[-1][0] and "list" not in self.values[value]
-            if part not in self.left_out and (is_result or not is_short):
+            least = 2 if part in self.inner and WIDE & {*axes} else 4  # the first level without it
+            if not is_result and isinstance(part, int):
+                least = min(least - 1, 4 if n_pass else 3)
+            if self.level < least:
                 self.keep(value, axes)
             found += [key, value, axes]
         self.length += self.record.nodes[node][1:3] == ["Sequence.append", "Return"]

@@ -75,7 +75,8 @@ function thumbnail(entry) {  // a small picture beside an operation
   if (data.values[entry.value].n) return bestTable(entry, 3);
   const matrices = matricesOf(entry), canvas = small(matrices[state.head] ?? matrices[0], 112);
   const {rows} = matrices[0];
-  return element("span", canvas, rows > MOST_ROWS && element("small", `${MOST_ROWS} of ${rows} rows`));
+  const more = rows > MOST_ROWS && element("small", `${MOST_ROWS} of ${rows} rows`);
+  return element("span", canvas, more);
 }
 
 function small(matrix, width) {
@@ -95,28 +96,42 @@ function picture(entry) {  // an array in full
 // which the heads then show, too.
 function drawn(entry, index = []) {
   const side = sideBySide(entry, index), {matrix, name} = side.find(({chosen}) => chosen);
-  const {rows, columns, at, place, most} = matrix, {axes, label} = entry;
-  const down = tokensAlong(axes.at(-2), rows);
-  const across = tokensAlong(axes.at(-1), columns) ?? (rows === 1 && idsIn(entry)?.map(token));
-  const isSmall = columns <= 12 && rows <= 16;
-  const [cells, view, point] = (isSmall ? tableOf : gridOf)(matrix, down, across,
-    endsOf(entry, matrix));
-  const heads = side.length > 1 && side.map((one) => element("button", {onclick: one.go,
-    "aria-pressed": `${one.chosen}`, "data-key": `${label} ${index} ${one.name}`},
-  small(one.matrix, 64), one.name));
+  const {rows, columns, at, place, most} = matrix, key = `${entry.label} ${index}`;
+  const down = tokensAlong(entry.axes.at(-2), rows), across =
+    tokensAlong(entry.axes.at(-1), columns) ?? (rows === 1 && idsIn(entry)?.map(token));
+  const isSmall = columns <= 12 && rows <= 16, ends = endsOf(entry, matrix);
+  const [made, view, point] = (isSmall ? tableOf : gridOf)(matrix, down, across, ends);
+  const heads = side.length > 1 ? side.map((one) => headOf(one, key)) : [];
   const more = columns > MOST_CELLS && `${columns} numbers in ${MOST_CELLS} cells`;
   const says = element("p.note", {"aria-live": "polite"},
     [name, !isSmall && `up to ±${digits(most)}`, more].filter(Boolean).join(" · "));
+  steerCells(made.querySelector("table, .cells"), matrix, view, key, (i, j) => {
+    const words = [name, down?.[i], across?.[j]].filter(Boolean).join(", ");
+    says.textContent = `${place(i, j)} = ${digits(at(i, j), 4)}${words && ` (${words})`}`;
+    const numbers = side.map((one) => one.matrix.at(i, j)), best = Math.max(...numbers);
+    for (const [k, {lastChild}] of heads.entries()) {
+      lastChild.textContent = digits(numbers[k], 2);
+      lastChild.className = numbers[k] === best ? "most" : "";
+    }
+    point(i, j);
+  });
+  return element("div", heads.length > 0
+    && element("div.heads", {role: "group", "aria-label": "Heads"}, heads), says, made);
+}
+
+function headOf({name, matrix, chosen, go}, key) {  // the button that chooses a head
+  return element("button", {onclick: go, "aria-pressed": `${chosen}`, "data-key": `${key} ${name}`},
+    small(matrix, 64), name, element("span", "\u00a0"));
+}
+
+// Let the pointer and the keys choose a number of a picture. look(row, column) shows it. The place
+// stays if the reader goes to another head, or to the same line in another layer or pass.
+function steerCells(cells, {rows, columns, at}, view, key, look) {
   let [row, column] = [0, 0];
-  const look = (i, j) => {
+  const choose = (i, j) => {
     [row, column] = [clamp(i, 0, rows - 1), clamp(j, 0, columns - 1)];
-    const words = [name, down?.[row], across?.[column]].filter(Boolean).join(", ");
-    says.textContent = `${place(row, column)} = ${digits(at(row, column), 4)}${words && ` (${words})`}`;
-    point(row, column);
-    const those = side.map((one) => one.matrix.at(row, column)), best = Math.max(...those);
-    for (const [k, button] of (heads || []).entries()) button.lastChild.replaceWith(
-      element(those[k] === best ? "b" : "span", digits(those[k], 2)));
-    state.cell = [`${label} ${index}`, row, column];
+    state.cell = [key, row, column];
+    look(row, column);
   };
   const extreme = (sign) => range(rows * columns).map((k) => [Math.floor(k / columns), k % columns])
     .filter((k) => !isMasked(at(...k)))
@@ -124,49 +139,40 @@ function drawn(entry, index = []) {
   const moved = {ArrowUp: () => [row - 1, column], ArrowDown: () => [row + 1, column],
     ArrowLeft: () => [row, column - 1], ArrowRight: () => [row, column + 1],
     Home: () => extreme(-1), End: () => extreme(1)};
-  fill(cells, {tabindex: 0, role: "application", "data-key": `${label} ${index} cells`,
+  fill(cells, {tabindex: 0, role: "application", "data-key": `${key} cells`,
     "aria-label": "the numbers: arrow keys move from one to the next, Home and End to the least "
       + "and the greatest",
-    onfocus: () => look(row, column),
-    onpointermove: (event) => { const found = view(event); if (found) look(...found); },
+    onfocus: () => choose(row, column),
+    onpointermove: (event) => choose(...view(event) ?? [row, column]),
     onkeydown: (event) => {
       if (!moved[event.key] || event.shiftKey) return;
       event.preventDefault();
       event.stopPropagation();
-      look(...moved[event.key]());
+      choose(...moved[event.key]());
     }});
-  if (state.cell?.[0] === `${label} ${index}`) look(...state.cell.slice(1));
-  return element("div", heads && element("div.heads", {role: "group", "aria-label": "Heads"}, heads),
-    says, cells.closest("div.scroll") ?? cells.closest("div.grid"));
+  if (state.cell?.[0] === key) choose(...state.cell.slice(1));
 }
 
-// Return what stands at the end of each row: in which pass it came, the size of a row of the
-// residual stream, the size of what was added to it, and whether an earlier pass computed it, too.
+// Return what stands at the end of each row: the pass in which it came, its size in the residual
+// stream, the size of what the line added, and whether an earlier pass has computed it already.
 function endsOf(entry, matrix) {
   const {pass} = stops[state.at], {cameIn, n_cached, again} = data.passes[pass];
-  const [axis, last] = entry.axes.slice(-2), added = addedIn(entry);
+  const [axis, last] = entry.axes.slice(-2), isWide = ["n_embd", "d_model"].includes(last);
+  const added = isWide && kindOf(entry) === "Add" && rightOf(state.at, entry);
+  const cameAt = (i) => (cameIn[i] === pass ? element("b", "new") : `pass ${cameIn[i] + 1}`);
+  const isNew = axis === (n_cached ? "n_new" : "n_all") || axis === "n_new";
   return range(matrix.rows).map((i) => [
-    axis === "n_all" && n_cached > 0 && (cameIn[i] === pass ? element("b", "new") : `pass ${cameIn[i] + 1}`),
-    /^(n_embd|d_model)$/.test(last) && `rms ${digits(size(matrix, i), 2)}`,
-    added && `added ${digits(size(matricesOf(added)[0], i), 2)}`,
-    axis === "n_new" && again[i] && element("span.again", "again"),
+    axis === "n_all" && n_cached > 0 && cameAt(i),
+    isWide && `rms ${digits(size(matrix, i), 2)}`,
+    added && axis === added.axes.at(-2) && `added ${digits(size(matricesOf(added)[0], i), 2)}`,
+    isNew && again[i] && element("span.again", "again"),
   ].filter(Boolean));
 }
 
-const size = ({at, columns}, i) => Math.sqrt(sum(range(columns).map((j) => at(i, j) ** 2)) / columns);
+const size = ({at, columns}, i) =>  // the root of the mean square of a row
+  Math.sqrt(sum(range(columns).map((j) => at(i, j) ** 2)) / columns);
 
-// Return what a sum with this value has added to x, in this pass; else undefined.
-function addedIn({value}) {
-  const {pass} = stops[state.at], {shape} = data.values[value];
-  for (let i = state.at; stops[i]?.pass === pass; i -= 1) {
-    const sum = stops[i].operations.find((x) => x.value === value && kindOf(x) === "Add");
-    const added = sum && rightOf(i, sum);
-    if (sum) return added && `${data.values[added.value].shape}` === `${shape}` ? added : undefined;
-  }
-  return undefined;
-}
-
-// Return [what the pointer moves over, event -> [row, column], (row, column) -> mark it].
+// Return [the picture, event -> [row, column], (row, column) -> mark it].
 function tableOf({rows, columns, at, scale}, down, across, ends) {
   const cell = ([r, g, b, a]) => `rgb(${r} ${g} ${b} / ${a / 425})`;
   const cells = range(rows).map((i) => range(columns).map((j) =>
@@ -176,12 +182,12 @@ function tableOf({rows, columns, at, scale}, down, across, ends) {
   const table = element("table.numbers", across && element("thead", element("tr",
     down && element("td"), across.map((text) => element("th", {scope: "col", lang: ""}, text)))),
   element("tbody", body));
-  element("div.scroll", table);
-  const placeOf = ({target}) => cells.map((row, i) => [i, row.indexOf(target)]).find(([, j]) => j >= 0);
-  return [table, placeOf, (i, j) => {
+  const placeOf = ({target}) =>
+    cells.map((row, i) => [i, row.indexOf(target)]).find(([, j]) => j >= 0);
+  return [element("div.scroll", table), placeOf, (i, j) => {
     table.querySelector(".at")?.classList.remove("at");
     cells[i][j].classList.add("at");
-    if (document.activeElement === table) cells[i][j].scrollIntoView({block: "nearest", inline: "nearest"});
+    if (document.activeElement === table) reveal(cells[i][j]);
   }];
 }
 
@@ -192,11 +198,11 @@ function gridOf(matrix, down, across, ends) {  // a row of cells for each row
   const canvas = canvasOf(matrix, rows, MOST_CELLS);
   const cells = element("div.cells", {"--w": 1 / columns, "--h": 1 / rows}, canvas, cursor);
   const words = down && element("div.words", {lang: ""}, down.map((text) => element("span", text)));
-  element("div.grid", {"--rows": rows}, words, cells,
-    ends.some((parts) => parts.length) && element("div.words.ends", ends.map((x) => end("span.end", x))));
+  const made = element("div.grid", {"--rows": rows}, words, cells,
+    ends.flat().length > 0 && element("div.words.ends", ends.map((parts) => end("span.end", parts))));
   const placeOf = ({offsetX, offsetY}) => [Math.floor(offsetY / canvas.clientHeight * rows),
     Math.floor(offsetX / canvas.clientWidth * columns)];
-  return [cells, placeOf, (i, j) =>
+  return [made, placeOf, (i, j) =>
     fill(cursor, {hidden: false, "--x": j / columns, "--y": i / rows})];
 }
 

@@ -9,7 +9,8 @@ function show() {
   showValues();
   showTour();
   writeAddress();
-  makeStops();
+  for (const group of document.querySelectorAll("[role=group]"))
+    stopAt(group, group.querySelector("[aria-pressed=true]") ?? group.querySelector("button"));
   if (focused) find(`[data-key="${CSS.escape(focused)}"]`)?.focus();
 }
 
@@ -22,38 +23,35 @@ function showStory() {
 
 const piecesOf = (ids) => ids.map((id) => data.labels[id]);
 
-function choice(key, label, chosen, onclick, kind = "") {
-  return element(`button${kind}`, {onclick, "aria-pressed": `${chosen}`, "data-key": key}, label);
+const reveal = (made) => made.scrollIntoView({block: "nearest", inline: "nearest"});
+
+function choice(key, label, chosen, attributes, kind = "") {
+  const known = {"data-key": key, "aria-pressed": `${chosen}`};
+  return element(`button${kind}`, {...known, ...attributes}, label);
 }
 
 function showStrips() {
   const {pass, part} = stops[state.at], {cost} = data.passes[pass], there = here();
   find("#passes").replaceChildren(...data.passes.map(({is_first, fresh}, i) =>
-    choice(`pass ${i}`, `${i + 1} ${fresh.map(token).join("")}`, i === pass, () => goToPass(i),
-      is_first ? "" : ".draft")));
-  const sections = sectionsOf(pass), now = sectionAt(state.at, sections);
+    choice(`pass ${i}`, `${i + 1} ${fresh.map(token).join("")}`, i === pass,
+      {onclick: () => goToPass(i)}, is_first ? "" : ".draft")));
+  const sections = sectionsOf(pass), now = sections.findLast((one) => one.part === part
+    && one.at <= state.at) ?? sections.find((one) => one.part === part);
+  const button = ({part, name, at}) => choice(`${part} ${name}`, name, at === now.at,
+    {onclick: () => goTo(name === now.name ? alike(pass, part) : at)});
   find("#parts").replaceChildren(...partsOf(pass).map((of) => element("span",
-    of >= 0 && element("i", `${of}`), sections.filter((one) => one.part === of).map((one) =>
-      choice(`part ${of} ${one.name}`, one.name, one === now, () =>
-        goTo(one.name === now.name ? alike(pass, of) : one.at),
-      data.left_out.includes(of) ? ".left-out" : "")))));
-  for (const strip of ["#passes", "#parts"])
-    find(`${strip} [aria-pressed=true]`).scrollIntoView({block: "nearest", inline: "nearest"});
+    of >= 0 && element("i", `${of}`), sections.filter((one) => one.part === of).map(button))));
+  for (const chosen of document.querySelectorAll(".strip [aria-pressed=true]")) reveal(chosen);
   find("#count").textContent = `line ${there.indexOf(state.at) + 1} of ${there.length}`
     + (cost && ` · pass ${pass + 1}: ${cost}`);
 }
 
 function showWhere() {  // the functions that called one another
-  const {frame, node} = stops[state.at], chain = [];
-  for (let f = frame; f !== null; f = data.callers[f]) chain.unshift(f);
-  const nameAt = (i) => data.nodes[stops[i].node][1];
-  const [file] = data.nodes[node];
-  find("#where").replaceChildren(`${file}.py: `, ...chain.flatMap((f) => {
-    const i = stops.findLastIndex((stop, i) => i <= state.at && stop.frame === f);
-    if (f === frame) return [element("b", nameAt(i))];
-    const attributes = {onclick: () => goTo(i), "data-key": `frame ${f}`};
-    return [element("button.link", attributes, nameAt(i)), " › "];
-  }));
+  const [file, name] = data.nodes[stops[state.at].node], chain = [];
+  for (let i = stops[state.at].caller; i !== undefined; i = stops[i].caller) chain.unshift(i);
+  find("#where").replaceChildren(`${file}.py: `, ...chain.flatMap((i) => [
+    element("button.link", {onclick: () => goTo(i), "data-key": `caller ${i}`},
+      data.nodes[stops[i].node][1]), " › "]), element("b", name));
 }
 
 // --- the source ---
@@ -63,9 +61,10 @@ function showSource() {
   const ran = new Set(stops.map(({node}) => data.nodes[node]).filter(([of]) => of === file)
     .map(([, , , line]) => line));
   box.replaceChildren(...lines[file].map((text, i) => lineOf(text, i + 1, ran.has(i + 1))));
-  const inside = element("div.inside", shownOperations(state.at).map(operation));
+  const inside = element("div.inside", {role: "group", "aria-label": "Parts of the line"},
+    shownOperations(state.at).map(operation));
   if (inside.children.length) box.children[last - 1].after(inside);
-  showMark();
+  box.tabIndex = inside.children.length ? -1 : 0;  // so that the keyboard can scroll
   const top = box.children[first - 1].offsetTop, bottom = top + inside.clientHeight + 60;
   if (top < box.scrollTop + 20 || bottom > box.scrollTop + box.clientHeight)
     box.scrollTop = Math.max(0, top - Math.max(20, (box.clientHeight - inside.clientHeight) / 3));
@@ -75,36 +74,27 @@ function lineOf(text, number, ran) {
   const [file, , , first, , last] = data.nodes[stops[state.at].node];
   const now = number >= first && number <= last;
   const kind = `${now ? ".now" : ""}${ran ? ".ran" : ""}${/^\s*(#|""")/.test(text) ? ".doc" : ""}`;
-  const next = () => {
-    const order = [...range(stops.length).slice(state.at + 1), ...range(state.at + 1)];
-    goTo(order.find((i) => {
-      const [of, , , line] = data.nodes[stops[i].node];
-      return of === file && line === number;
-    }));
-  };
+  const isHere = (i) => data.nodes[stops[i].node][0] === file
+    && data.nodes[stops[i].node][3] === number;
+  const next = () => goTo([...range(stops.length).slice(state.at + 1), ...range(state.at + 1)]
+    .find(isHere));
   const [code, comment] = text.split(/(?=  # )/);
   return element(`div.line${kind}`, {"data-line": number, ...ran ? {onclick: next} : {}},
     element("i", {"aria-hidden": "true"}, number === first ? `▶ ${number}` : `${number}`),
-    ran && element("small", costAt(number)), element("span", code), comment && element("em", comment));
+    ran && element("small", costAt(number)), element("span", marked(code, number)),
+    comment && element("em", comment));
+}
+
+function marked(code, number) {  // mark the part of the line that made the chosen value
+  const [, , , first, column, last, end] = data.nodes[state.chosen?.name] ?? [];
+  if (first !== number || last !== number) return code;
+  return [code.slice(0, column), element("mark", code.slice(column, end)), code.slice(end)];
 }
 
 function costAt(number) {  // what a line costs in this call of the function, in this pass
   const {frame, pass} = stops[state.at];
   return costOf((stop) => stop.frame === frame && stop.pass === pass
     && data.nodes[stop.node][3] === number);
-}
-
-function showMark() {  // mark the part of the line that made the chosen value
-  find("#source mark")?.replaceWith(...find("#source mark").childNodes);
-  find("#source").normalize();
-  for (const button of document.querySelectorAll(".operation"))
-    button.setAttribute("aria-pressed", `${button.entry === state.chosen}`);
-  if (!state.chosen) return;
-  const [, , , first, column, last, end] = data.nodes[state.chosen.name];
-  if (first !== last) return;
-  const code = find(`[data-line="${first}"] span`), text = code.textContent;
-  code.replaceChildren(text.slice(0, column), element("mark", text.slice(column, end)),
-    text.slice(end));
 }
 
 // Return a line's operations, without those that say little.
@@ -115,23 +105,14 @@ function shownOperations(i) {
   });
 }
 
-function operation(entry) {
-  const {label, value, axes} = entry, array = isArray(value);
-  const made = element("button.operation", {onclick: () => choose(entry)}, element("code", label),
-    element("span.shape", array ? shapeOf(value, axes) : ""),
-    array && numbers(value)?.length ? thumbnail(entry)
-      : element("span.value", array ? "" : wordsOf(entry),
-        idsIn(entry)?.map((id) => element("code", token(id)))));
-  return Object.assign(made, {entry});
-}
-
-function choose(entry) {
-  Object.assign(state, {chosen: state.chosen === entry ? null : entry, bookmark: null});
-  showMark();
-  showValues();
-  showTour();
-  makeStops();
-  writeAddress();
+function operation(entry, i) {
+  const {label, value, axes} = entry, array = isArray(value), isChosen = state.chosen === entry;
+  return element("button.operation", {"aria-pressed": `${isChosen}`, "data-key": `operation ${i}`,
+    onclick: () => set({chosen: isChosen ? null : entry, bookmark: null})}, element("code", label),
+  element("span.shape", array ? shapeOf(value, axes) : ""),
+  array && numbers(value)?.length ? thumbnail(entry)
+    : element("span.value", array ? "" : wordsOf(entry),
+      idsIn(entry)?.map((id) => element("code", token(id)))));
 }
 
 // --- the values ---
@@ -142,14 +123,15 @@ function showValues() {
   const isOther = ({value}) => data.values[value].object ?? data.values[value].of;
   const shown = all.filter((entry) => !isOther(entry)), drawn = list.filter(hasNumbers);
   const made = state.chosen ?? drawn.at(-1);
-  const calls = stops[state.at + 1] && data.callers[stops[state.at + 1].frame] === frame;
+  const calls = stops[state.at + 1]?.caller === state.at;
   const next = stops.find((stop, i) => i > state.at && stop.frame === frame);
-  const changed = made ? [] : next?.names.filter((x) => isFilled(x)) ?? [];
-  const [title] = [state.chosen && "This part of the line", made && kindOf(made) === "Store"
-    && "What the line writes", made && "What the line computes", "What the line changes"].filter(Boolean);
-  find("#chosen").replaceChildren(...made || changed.length ? [element("h2", title, made && calls
-    && element("span.note", " shown ahead of the calls in this line: ↓ into")),
-  ...[made ?? changed].flat().map((entry) => box(entry, ".made"))] : []);
+  const results = made ? [made] : next?.names.filter(isFilled) ?? [];
+  const title = state.chosen ? "This part of the line" : !made ? "What the line changes"
+    : kindOf(made) === "Store" ? "What the line writes" : "What the line computes";
+  const ahead = made && calls
+    && element("span.note", " shown ahead of the calls in this line: ↓ into");
+  find("#chosen").replaceChildren(...results.length ? [element("h2", title, ahead)] : [],
+    ...results.map((entry) => box(entry, ".made")));
   find("#title").textContent = `Names in ${data.nodes[node][1]}, before the line runs`;
   const isNew = (entry) => names.includes(entry);
   find("#names").replaceChildren(...shown.filter(isNew).map((entry) => box(entry, ".new")),
@@ -180,12 +162,8 @@ function box(entry, kind) {  // a name or an operation with its value
 
 async function start() {
   await load();
-  const {left_out, whole, ids} = data, told = [];
-  const rest = ids.slice(stops.at(-1).length);
-  if (left_out.length) told.push(`The numbers of layers ${left_out[0]} to ${left_out.at(-1)} are `
-    + "left out, because this page would be too large.");
-  if (!whole) told.push("In the layers of the first pass, only the numbers of results are kept.");
-  find("#limits").textContent = told.join(" ");
+  const {limits, ids} = data, rest = ids.slice(stops.at(-1).length);
+  find("#limits").textContent = limits;
   find("#rest").hidden = !rest.length;
   find("#rest summary").textContent = `After the passes shown, the text goes on (${rest.length}).`;
   find("#rest p").textContent = piecesOf(rest).join("");

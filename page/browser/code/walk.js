@@ -2,7 +2,7 @@
 
 const state = {at: 0, head: 0, row: null, chosen: null, bookmark: null, cell: null};
 
-const depth = (frame) => (data.callers[frame] === null ? 0 : 1 + depth(data.callers[frame]));
+const depth = (i) => (stops[i].caller === undefined ? 0 : 1 + depth(stops[i].caller));
 const here = ({pass, part} = stops[state.at]) =>
   range(stops.length).filter((i) => stops[i].pass === pass && stops[i].part === part);
 const partsOf = (pass) =>
@@ -27,20 +27,15 @@ function sectionsOf(pass) {
   });
 }
 
-function sectionAt(i, sections) {
-  const those = sections.filter(({part}) => part === stops[i].part);
-  return those.findLast(({at}) => at <= i) ?? those[0];
-}
-
 // Layers after the first run the same lines. They are folded until the reader steps into one.
 const isFolded = (part) => part > 0 && (part !== stops[state.at].part || begins(state.at));
 
 const WAYS = {  // how to go on -> is this the stop to go to?
   step: (i) => !isFolded(stops[i].part) || begins(i),
-  back: (i) => !isFolded(stops[i].part) || begins(i),
+  back: (i) => WAYS.step(i),
   into: () => true,
-  over: (i, frame) => depth(stops[i].frame) <= depth(frame),
-  out: (i, frame) => stops[i].frame === data.callers[frame],
+  over: (i) => depth(i) <= depth(state.at),
+  out: (i) => i === stops[state.at].caller,
 };
 
 // The line with which a layer begins is not folded.
@@ -52,8 +47,8 @@ function set(changes) {
 }
 
 function go(way) {
-  const by = ["back", "out"].includes(way) ? -1 : 1, {frame} = stops[state.at];
-  for (let i = state.at + by; stops[i]; i += by) if (WAYS[way](i, frame)) return goTo(i);
+  const by = ["back", "out"].includes(way) ? -1 : 1;
+  for (let i = state.at + by; stops[i]; i += by) if (WAYS[way](i)) return goTo(i);
 }
 
 // At the same line, its chosen part and its bookmark stay.
@@ -102,26 +97,20 @@ function press(event) {
 
 const controls = (group) => [...group.querySelectorAll("button:not(:disabled)")];
 
+function stopAt(group, one) {
+  for (const control of controls(group)) control.tabIndex = control === one ? 0 : -1;
+}
+
 function moveIn(group, key) {
   const all = controls(group), at = all.indexOf(document.activeElement);
   const by = {ArrowLeft: -1, ArrowUp: -1, Home: -at, End: all.length - 1 - at}[key] ?? 1;
-  all[clamp(at + by, 0, all.length - 1)]?.focus();
-}
-
-function enter({target}) {  // a control that gets the focus is where the tab key will stop again
-  const group = target.closest("[role=group]");
-  for (const control of group ? controls(group) : []) control.tabIndex = control === target ? 0 : -1;
+  const one = all[clamp(at + by, 0, all.length - 1)];
+  stopAt(group, one);
+  one.focus();
 }
 
 function leave({detail}) {  // after a click, the arrow keys step through the run again
   if (detail) document.activeElement.closest("button")?.blur();
-}
-
-function makeStops() {
-  for (const group of document.querySelectorAll("[role=group]")) {
-    const all = controls(group), first = all.find((x) => x.ariaPressed === "true") ?? all[0];
-    for (const control of all) control.tabIndex = control === first ? 0 : -1;
-  }
 }
 
 // --- the address: #pass=2&part=1&line=18&head=3, and perhaps &bookmark=softmax&operation=4&row=2 ---
@@ -150,7 +139,6 @@ function follow() {
   const there = range(stops.length).filter((i) => stops[i].pass === number("pass") - 1
     && `${stops[i].part}` === words.get("part"));
   const at = there[clamp(number("line") - 1, 0, there.length - 1)] ?? beginning();
-  const bookmark = TOUR.some(({name}) => name === words.get("bookmark")) ? words.get("bookmark") : null;
-  set({at, head: number("head"), row: words.has("row") ? number("row") : null, bookmark,
-    chosen: stops[at].operations[number("operation") - 1] ?? null});
+  set({at, head: number("head"), row: words.has("row") ? number("row") : null,
+    bookmark: words.get("bookmark"), chosen: stops[at].operations[number("operation") - 1] ?? null});
 }
