@@ -187,7 +187,8 @@ function tableOf({rows, columns, at, scale}, down, across, ends) {
   return [element("div.scroll", table), placeOf, (i, j) => {
     table.querySelector(".at")?.classList.remove("at");
     cells[i][j].classList.add("at");
-    if (document.activeElement === table) reveal(cells[i][j]);
+    if (document.activeElement !== table) return;
+    cells[i][j].scrollIntoView({block: "nearest", inline: "nearest"});
   }];
 }
 

@@ -11,6 +11,8 @@ function show() {
   writeAddress();
   for (const group of document.querySelectorAll("[role=group]"))
     stopAt(group, group.querySelector("[aria-pressed=true]") ?? group.querySelector("button"));
+  for (const strip of document.querySelectorAll(".strip"))  // on a narrow screen, it scrolls
+    strip.scrollLeft = (strip.querySelector("[aria-pressed=true]")?.offsetLeft ?? 80) - 80;
   if (focused) find(`[data-key="${CSS.escape(focused)}"]`)?.focus();
 }
 
@@ -18,12 +20,10 @@ function showStory() {
   const {length} = stops[state.at], {n_prompt} = data, pieces = piecesOf(data.ids);
   find("#story").replaceChildren(pieces.slice(0, n_prompt).join(""),
     element("b", pieces.slice(n_prompt, length).join("")),
-    element("span", pieces.slice(length, stops.at(-1).length).join("")));
+    element("span", pieces.slice(length).join("")));
 }
 
 const piecesOf = (ids) => ids.map((id) => data.labels[id]);
-
-const reveal = (made) => made.scrollIntoView({block: "nearest", inline: "nearest"});
 
 function choice(key, label, chosen, attributes, kind = "") {
   const known = {"data-key": key, "aria-pressed": `${chosen}`};
@@ -41,7 +41,6 @@ function showStrips() {
     {onclick: () => goTo(name === now.name ? alike(pass, part) : at)});
   find("#parts").replaceChildren(...partsOf(pass).map((of) => element("span",
     of >= 0 && element("i", `${of}`), sections.filter((one) => one.part === of).map(button))));
-  for (const chosen of document.querySelectorAll(".strip [aria-pressed=true]")) reveal(chosen);
   find("#count").textContent = `line ${there.indexOf(state.at) + 1} of ${there.length}`
     + (cost && ` · pass ${pass + 1}: ${cost}`);
 }
@@ -162,15 +161,10 @@ function box(entry, kind) {  // a name or an operation with its value
 
 async function start() {
   await load();
-  const {limits, ids} = data, rest = ids.slice(stops.at(-1).length);
-  find("#limits").textContent = limits;
-  find("#rest").hidden = !rest.length;
-  find("#rest summary").textContent = `After the passes shown, the text goes on (${rest.length}).`;
-  find("#rest p").textContent = piecesOf(rest).join("");
-  document.title = `${piecesOf(ids).join("").trim().slice(0, 60)} · tokenwise`;
-  follow();
+  find("#limits").textContent = data.limits;
+  document.title = `${piecesOf(data.ids).join("").trim().slice(0, 60)} · tokenwise`;
   drawTour();
-  showTour();
+  follow();
   document.documentElement.dataset.ready = "true";
 }
 
