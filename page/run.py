@@ -38,18 +38,28 @@ def watching(sequence):
 
 
 def read_passes(calls, sequence):
-    """Return a dict for each pass. rows: the batch size; begin: the first new position; new: the
-    number of new tokens; known: the text's length before the pass; other keys: see read_bets."""
+    """Return a dict for each pass: what it read, and how its drafts were tested. Example:
+
+        {"rows": 1, "begin": 7, "new": 3, "known": 8, "seconds": 0.01, "accepted": 1,
+         "bets": [[45, 0.5, 0.6, 0.9], [7, 0.4, 0.1, 0.8]], "residual": [(9, 0.7, 0.1, 0.6), ...]}
+
+    rows: the batch size. begin, new: the first new position, and how many there are. known: the
+    text's length before the pass. The other keys are those of `read_bets`."""
     found, own = [], passes(calls, sequence.model)
     for call in calls:
         if call in own:
-            q, k = (call.named("attention")[0].inputs[name] for name in "qk")
-            one = {"rows": math.prod(q[:-3]), "new": q[-2], "begin": k[-2] - q[-2]}
-            one |= {"known": call.value, "seconds": call.seconds}
-            found.append(one | {"bets": [], "accepted": 0, "residual": []})
+            found.append(read_pass(call))
         elif call.name == "verify":
             found[-1] |= read_bets(call, sequence.ids)
     return found
+
+
+def read_pass(call):
+    shapes = call.named("attention")[0].inputs
+    q, k = shapes["q"], shapes["k"]
+    one = {"rows": math.prod(q[:-3]), "new": q[-2], "begin": k[-2] - q[-2]}
+    one |= {"known": call.value, "seconds": call.seconds}
+    return one | {"bets": [], "accepted": 0, "residual": []}
 
 
 def read_bets(call, text):
@@ -58,33 +68,43 @@ def read_bets(call, text):
     the rejected draft, its replacement and the best tokens, where P is norm(max(0, p - q))."""
     known, drafts, qs, sampler = (call.arguments[x] for x in ("ids", "drafts", "qs", "sampler"))
     (_, tokens), drawn = call.value, call.named("draw")
-    n = min(len(tokens) - len(drawn), len(text) - len(known))  # the loop may have cut the tokens
-    ps = [sampler(x, known + drafts[:i]) for i, x in enumerate(call.arguments["logits"][: n + 1])]
+    n_used = len(text) - len(known)  # the loop may have cut the tokens
+    n = min(len(tokens) - len(drawn), n_used)
+    rows = call.arguments["logits"][: n + 1]
+    ps = [sampler(row, known + drafts[:i]) for i, row in enumerate(rows)]
     bets = [[int(x), float(q[x]), None, None] for x, q in zip(drafts, qs)]
-    for bet, p, u in zip(bets[: len(text) - len(known)], ps, call.named("random")):
+    for bet, p, u in zip(bets[:n_used], ps, call.named("random")):
         bet[2:] = float(p[bet[0]]), u.value
-    rows = []
-    if n < min(len(drafts), len(text) - len(known)):
-        p, q, left = ps[n], qs[n], drawn[0].arguments["probs"]
-        shown = dict.fromkeys([*top_indices(left, 4), *top_indices(p, 2), drafts[n], tokens[n]])
-        rows = [(int(x), float(p[x]), float(q[x]), float(left[x])) for x in shown]
-    return {"bets": bets, "accepted": n, "residual": sorted(rows, key=lambda row: -row[-1])}
+    is_rejected = n < min(len(drafts), n_used)
+    residual = []
+    if is_rejected:
+        left = drawn[0].arguments["probs"]
+        residual = read_residual(ps[n], qs[n], left, [drafts[n], tokens[n]])
+    return {"bets": bets, "accepted": n, "residual": residual}
+
+
+def read_residual(p, q, left, others):  # 3 x [n_vocab], ids -> rows from the likeliest on
+    shown = dict.fromkeys([*top_indices(left, 4), *top_indices(p, 2), *others])
+    rows = [(int(x), float(p[x]), float(q[x]), float(left[x])) for x in shown]
+    return sorted(rows, key=lambda row: -row[-1])
 
 
 def read_draws(calls, sequence, other):
     """Return how each new token was chosen: [how], or [how, u, start, end] if the random number u
-    fell into the token's interval of the cumulative P, from start to end. other: the `how` of a
-    token that neither `verify` nor `draw` chose."""
+    fell into the token's interval of the cumulative P, from start to end. Example:
+    [["drawn", 0.31, 0.2, 0.5], ["accepted"], ...]. other: the `how` of a token that neither
+    `verify` nor `draw` chose."""
     draws, is_greedy = {}, sequence.sampler.to_probs is one_hot
     for call in calls:
         us = call.named("random")
-        if call.name in ("verify", "draw") and us:  # a draft model draws with its own rng
-            known, tokens = call.value
-            places = [*enumerate(tokens, known)]
-            draws |= dict.fromkeys(places, ["accepted"])
-            for last in call.named("draw"):
-                how = "drawn" if len(tokens) > len(call.arguments.get("drafts", [])) else "residual"
-                ends = np.cumsum(np.append(0.0, last.arguments["probs"]))  # [n_vocab + 1]
-                share = (ends[tokens[-1] :][:2] / ends[-1]).tolist()
-                draws[places[-1]] = ["best"] if is_greedy else [how, us[-1].value, *share]
+        if call.name not in ("verify", "draw") or not us:  # a draft model draws with its own rng
+            continue
+        known, tokens = call.value
+        places = [*enumerate(tokens, known)]
+        draws |= dict.fromkeys(places, ["accepted"])
+        for last in call.named("draw"):
+            how = "drawn" if len(tokens) > len(call.arguments.get("drafts", [])) else "residual"
+            ends = np.cumsum(np.append(0.0, last.arguments["probs"]))  # [n_vocab + 1]
+            share = ends[tokens[-1] :][:2] / ends[-1]
+            draws[places[-1]] = ["best"] if is_greedy else [how, us[-1].value, *share.tolist()]
     return [draws.get(place, [other]) for place in enumerate(sequence.new_ids, sequence.n_prompt)]

@@ -17,6 +17,7 @@ KEEP = ["block", *SUBLAYERS, *NORMS, "merge_heads"]
 def parts(root, model, came, rivals):
     """Return what each part adds to logit(came) - logit(rival), [n, n_rivals, n_parts]. The parts
     are the embedding; each layer's heads, cross-attention heads and MLP; and all biases, if any.
+    Example: [0.1, (head 0) 0.3, (head 1) -0.2, (MLP) 0.9, (biases) 0.0] for one layer with 2 heads.
     root: a pass over n tokens, recorded with KEEP. came [n]: the next tokens. rivals: ids
     [n, n_rivals]. Gemma 2's cap is left out. The result is None for BART (no pre-norm)."""
     family = getattr(model, "family", model)  # for an encoder-decoder, `model` is a Decoder
@@ -26,33 +27,48 @@ def parts(root, model, came, rivals):
     toward = head[came][:, None] - head[rivals]  # [n, n_rivals, n_embd]
     if getattr(family, "scale_head", False):
         toward /= np.sqrt(toward.shape[-1])
-
-    # Go back through the last norm: multiply by g, center (layer norm only), divide by x's RMS.
     last = root.named(*NORMS)[-1]
+    output = last.value.reshape(len(came), 1, -1)
     bias = np.ravel(model.params.get("logits_bias", np.zeros(len(head), np.float32)))  # mBART's
-    difference = (toward * last.value.reshape(len(came), 1, -1)).sum(-1)  # [n, n_rivals]
-    difference, norm = difference + bias[came][:, None] - bias[rivals], last.arguments
-    x, toward = norm["x"].reshape(len(came), -1), toward * norm["g"]
-    if "b" in norm:
-        x, toward = (part - part.mean(-1, keepdims=True) for part in (x, toward))
-    toward /= np.sqrt((x * x).mean(-1) + norm["eps"])[:, None, None]
+    difference = (toward * output).sum(-1)  # [n, n_rivals]
+    difference = difference + bias[came][:, None] - bias[rivals]
 
+    toward = before_norm(toward, last.arguments)
     blocks = root.named("block")
-    added = [(toward * blocks[0].arguments["x"][:, None]).sum(-1, keepdims=True)]
+    embedding = blocks[0].arguments["x"][:, None]
+    added = [(toward * embedding).sum(-1, keepdims=True)]
     for block in blocks:
-        norms = block.arguments.get("norms", {})  # only Llama's blocks get them
         for call in block.named(*SUBLAYERS):
-            wrote, direction, n = call.value, toward, 1
-            if after := norms.get(f"{SUBLAYERS[call.name]}_post_norm"):  # take the norm as a factor
-                divisor = np.where(wrote == 0, np.float32(1), wrote)
-                direction = toward * (llama_norm(wrote, after, model.eps) / divisor)[:, None]
-            if call.name != "feed_forward":  # the heads as they are before c_proj mixes them
-                last = call.arguments.get("c_proj") or call.arguments["o"]
-                direction, n = direction @ np.asarray(last["w"]), model.n_head
-                wrote = call.named("merge_heads")[0].value
-            products = direction * wrote[:, None]
-            added.append(products.reshape(*products.shape[:2], n, -1).sum(-1))
+            added.append(sublayer_parts(call, block, toward, model))
     found = np.concatenate(added, -1)
     rest = (difference - found.sum(-1))[..., None]
-    has_biases = np.abs(rest).max() > 1e-3 * np.abs(found).max()  # or is the rest only rounding?
-    return np.concatenate([found, rest], -1) if has_biases else found
+    is_rounding = np.abs(rest).max() <= 1e-3 * np.abs(found).max()
+    return found if is_rounding else np.concatenate([found, rest], -1)
+
+
+def before_norm(toward, norm):
+    """Go back through the last norm: multiply by g, center (layer norm only), divide by x's RMS."""
+    toward = toward * norm["g"]
+    x = norm["x"].reshape(len(toward), -1)
+    if "b" in norm:
+        x = x - x.mean(-1, keepdims=True)
+        toward = toward - toward.mean(-1, keepdims=True)
+    rms = np.sqrt((x * x).mean(-1) + norm["eps"])
+    return toward / rms[:, None, None]
+
+
+def sublayer_parts(call, block, toward, model):  # -> [n, n_rivals, n_head], or 1 for an MLP
+    """Return what the heads of a sublayer add, or the MLP as a whole."""
+    wrote, direction, n = call.value, toward, 1
+    norms = block.arguments.get("norms", {})  # only Llama's blocks get them
+    if after := norms.get(f"{SUBLAYERS[call.name]}_post_norm"):  # take the norm as a factor
+        divisor = np.where(wrote == 0, np.float32(1), wrote)
+        factor = llama_norm(wrote, after, model.eps) / divisor
+        direction = toward * factor[:, None]
+    if call.name != "feed_forward":  # the heads as they are before c_proj mixes them
+        last = call.arguments.get("c_proj") or call.arguments["o"]
+        direction = direction @ np.asarray(last["w"])
+        n = model.n_head
+        wrote = call.named("merge_heads")[0].value
+    products = direction * wrote[:, None]
+    return products.reshape(*products.shape[:2], n, -1).sum(-1)
