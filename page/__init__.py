@@ -71,30 +71,49 @@ def html(recorded: dict, live: dict | None = None) -> str:
 def record(tokenizer, sequence: Sequence, run, source=(), steps=(), settings=SLIDERS) -> dict:
     """Return the data of a page about a finished sequence. run: the calls that `watching` yielded.
     source: the ids that an encoder-decoder read. steps: the trace of a beam search. settings:
-    {name: value} for the heading and the sliders; names that are not in SHOWN are ignored."""
+    {name: value} for the heading and the sliders; names that are not in SHOWN are ignored. Example:
+
+        {"ids": [402, 58, 7], "n_prompt": 2, "pieces": ["Once", " upon", " a"],
+         "draws": [["drawn", 0.31, 0.2, 0.5]], "passes": [{"begin": 0, "new": 2, ...}], ...,
+         "labels": {402: "Once", ...}, "arrays": {"logits": ["Float32Array", "eJz..."], ...}}
+    """
     ids, source = sequence.ids, [*source]
     if len(ids) < 2:
         raise ValueError("a page shows how tokens follow tokens: one token is not enough")
     given = {k: without_folder(x) for k, x in settings.items() if k in SHOWN and x is not None}
     data: dict = {"settings": SHOWN | given, "ids": ids, "n_prompt": sequence.n_prompt}
-    data |= {"source": source, "source_pieces": [*map(tokenizer.stream().feed, source)]}
+    data["stop_ids"] = sequence.stop_ids
+    data["source"] = source
+    data["source_pieces"] = [*map(tokenizer.stream().feed, source)]
     stream = tokenizer.stream()
     *pieces, last = map(stream.feed, ids)
-    data |= {"pieces": [*pieces, last + stream.finish()], "stop_ids": sequence.stop_ids}
+    data["pieces"] = [*pieces, last + stream.finish()]
     data["beams"] = [[(c.parent, c.ids[-1], c.log_probability, c.status) for c in s] for s in steps]
-    data |= {"filters": filter_names(sequence.sampler), "passes": read_passes(run, sequence)}
+    data["filters"] = filter_names(sequence.sampler)
+    data["passes"] = read_passes(run, sequence)
     data["draws"] = read_draws(run, sequence, "beams" if steps else "unknown")
-    work = sum(call.multiply_adds for call in passes(run, sequence.model))
-    data |= {"work": work, "drafting": sum(call.multiply_adds for call in run) - work}
-    data["seconds"] = seconds(run, sequence) if any(x["bets"] for x in data["passes"]) else []
-    data["temperatures"] = sorted({*(np.arange(1, 21) / 10), given.get("temperature") or 1.0})
+    data["work"] = sum(call.multiply_adds for call in passes(run, sequence.model))
+    data["drafting"] = sum(call.multiply_adds for call in run) - data["work"]
+    is_drafted = any(one["bets"] for one in data["passes"])
+    data["seconds"] = seconds(run, sequence) if is_drafted else []
+    temperature = given.get("temperature") or 1.0
+    data["temperatures"] = sorted({*(np.arange(1, 21) / 10), temperature})
     arrays = look_inside(sequence, data)
-    named = {*ids, *source, *arrays["best"].flat}  # "best" includes the rivals
-    named |= {token for step in data["beams"] for _, token, *_ in step}
-    named |= {token for layer in data["layers"] for best, _ in layer for token, _ in best}
-    named |= {token for one in data["passes"] for token, *_ in one["bets"] + one["residual"]}
-    data["labels"] = {int(id): label(tokenizer, id) for id in named}
-    return data | {"arrays": {name: packed(array) for name, array in arrays.items()}}
+    shown = named_ids(data) | {*arrays["best"].flat}  # "best" includes the rivals
+    data["labels"] = {int(id): label(tokenizer, id) for id in shown}
+    data["arrays"] = {name: packed(array) for name, array in arrays.items()}
+    return data
+
+
+def named_ids(data):  # -> all token ids in a page's data
+    named = {*data["ids"], *data["source"]}
+    for step in data["beams"]:
+        named |= {token for _, token, *_ in step}
+    for layer in data["layers"]:
+        named |= {token for best, _ in layer for token, _ in best}
+    for one in data["passes"]:
+        named |= {token for token, *_ in one["bets"] + one["residual"]}
+    return named
 
 
 def seconds(run, sequence):
@@ -114,12 +133,14 @@ def look_inside(sequence, data):
     with recording(model, dict.fromkeys(KEEP, np.copy) | {"softmax": rounded}) as calls:
         logits = model(np.array(sequence.ids[:-1]))  # [n, n_vocab]: row i predicts token i + 1
     blocks, keys = calls[-1].named("block"), calls[-1].named("attention")[0].inputs["k"]
-    data |= {"n_layer": len(blocks), "n_head": model.n_head, "n_vocab": model.n_vocab}
-    data |= {"kv_bytes": 2 * 4 * len(blocks) * int(np.prod(keys)) // n}
-    data |= {"layers": [lens(model, block.value, came) for block in blocks]}
+    data |= {"n_layer": len(blocks), "n_head": model.n_head}
+    data["n_vocab"] = model.n_vocab
+    data["kv_bytes"] = 2 * 4 * len(blocks) * int(np.prod(keys)) // n
+    data["layers"] = [lens(model, block.value, came) for block in blocks]
 
     logprobs = log_softmax(logits)
-    data |= {"logprobs": logprobs[range(n), came].tolist(), "unit": None}
+    data["logprobs"] = logprobs[range(n), came].tolist()
+    data["unit"] = None
     seen = logprobs if data["beams"] else logits  # beam search filters log P, not logits
     n_best = max(64, min(256, 40_000 // n), 16 + int(data["settings"]["top_k"]))
     arrays = candidates(seen, sequence, data["temperatures"], n_best)
@@ -153,7 +174,9 @@ def attention_weights(root, n, source):
     own = np.array(weights[::2] if source else weights)
     skipped = max(0, n - MOST_WEIGHTS // own[..., 0].size)
     found = {"own": own[:, :, skipped:], "skipped": np.array([skipped])}
-    return found | ({"cross": np.array(weights[1::2])[:, :, skipped:]} if source else {})
+    if source:
+        found["cross"] = np.array(weights[1::2])[:, :, skipped:]
+    return found
 
 
 def rounded(weights):  # [..., n, n_keys] -> same, as bytes

@@ -12,10 +12,11 @@ import speculative
 from loading.errors import UserError
 from page.axes import axes_in
 from page.pack import included, label, packed
+from page.rows import Rows
 from page.trace import recording
 
 MODULES = [gpt2, generate, samplers, speculative]
-MOST_TOKENS, N_BEST = 64, 10  # tokens of a prompt; numbers kept of a row [n_vocab]
+MOST_TOKENS = 64  # of a prompt
 MOST_BYTES, SMALL = 3_000_000, 500_000  # of a page in a file, and in a notebook
 WIDE = {"n_embd", "3 n_embd", "4 n_embd", "d_head"}  # arrays with these axes are stored in 16 bits
 
@@ -69,11 +70,14 @@ class Packing:
         self.record, self.known_axes, self.inner, self.level = record, axes, inner, level
         self.ids, self.n_vocab = sequence.ids, sequence.model.n_vocab
         self.values = [{k: x[k] for k in x if k != "array"} for x in record.values]
-        self.stored, self.tokens, self.orders, self.kept = {}, {}, {}, {}  # see add, best_of, keep
+        self.stored, self.kept = {}, {}  # see add, keep
         self.arrays = {"f2": [], "f4": [], "i4": [], "u1": []}
         self.named = {*self.ids, *(id for *_, ids in record.passes for id in ids)}
-        self.best, self.length = [0], sequence.n_prompt  # the latest tokens; the text's length
+        self.length = sequence.n_prompt  # the text's
         self.stops = [self.stop(*s) for s in record.stops if s[2] < len(record.passes)]
+        arrays = [record.values[value].get("array") for value in sorted(self.kept)]
+        is_row = [x is not None and x.shape[-1:] == (self.n_vocab,) for x in arrays]
+        self.rows = Rows([x for x, fits in zip(arrays, is_row) if fits])
         for value, how in sorted(self.kept.items()):  # in the order in which they were computed
             self.store(value, *how)
 
@@ -108,35 +112,21 @@ class Packing:
         if x is None or x.ndim != len(axes) or "n_layer" in axes:
             return  # of the whole cache, each layer shows its part
         if axes[-1:] == ("n_vocab",):
-            return place.update(self.best_of(x, self.ids[length:][:1]))
+            return place.update(self.rows_of(x, self.ids[length:][:1]))
         most = np.abs(x[np.isfinite(x)]).max(initial=0)
         is_wide = WIDE & {*axes} and most < np.finfo(np.float16).max
         kind = {"f": "f2" if is_wide else "f4", "b": "u1"}.get(x.dtype.kind, "i4")
         parts = x if axes[:1] == ("k|v",) else [x]  # keys and values are also shown alone
         place.update(type=kind, at=[self.add(kind, part) for part in parts])
 
-    def best_of(self, x, came):  # [..., n_vocab]
-        """Store some numbers of each row: of the N_BEST tokens by the model's logits, and of the
-        text's next token; of a running sum, the steps around it; of sorted numbers, the largest."""
-        found = []
-        for row in (rows := x.reshape(-1, self.n_vocab)):
-            best, content = np.argsort(-row.astype(float))[: N_BEST + 1].tolist(), row.tobytes()
-            if x.ndim > 1:
-                self.tokens[content] = [*best[:-1], *came] if {*came} - {*best} else best
-            self.best = self.tokens.get(content, self.best)
-            other = self.orders.setdefault(np.sort(row).tobytes(), content)
-            is_moved = other != content and np.unique(row).size > 2  # not one-hot
-            steps, order, some = np.diff(np.maximum(row, -1e9), prepend=0), "best", self.best
-            if is_moved or (steps.any() and (np.diff(steps) <= 0).all()):
-                order, some = "moved", best
-            elif steps.any() and (steps >= 0).all():
-                order, grows = "steps", np.flatnonzero(steps)
-                at = np.searchsorted(grows, [*came, *self.best][0])
-                some = grows[max(0, at - N_BEST // 2) :][: N_BEST + 1].tolist()
-            found.append(some)
-        self.named |= {*(ids := np.array(found)).flat}
+    def rows_of(self, x, came):  # [..., n_vocab]
+        """Store some numbers of each row: see rows.py."""
+        rows = x.reshape(-1, x.shape[-1])
+        chosen = [self.rows.choose(row, x.ndim > 1, came) for row in rows]
+        ids = np.array([ids for _, ids in chosen])
+        self.named |= {*ids.flat}
         at, place = [self.add("f4", np.take_along_axis(rows, ids, -1))], self.add("i4", ids)
-        more = {"n": ids.shape[-1], "order": order, "true": int(np.count_nonzero(x))}
+        more = {"n": ids.shape[-1], "order": chosen[-1][0], "true": int(np.count_nonzero(x))}
         return {"type": "f4", "at": at, "ids": place} | more
 
     def add(self, kind, x):

@@ -233,7 +233,8 @@ function bestTable(entry, most) {
       element("td", dtype === "bool" ? `${x === 1}` : digits(x, dtype === "float64" ? 6 : 3)),
       !most && bar(x))));
   const what = {
-    best: `${n} of ${n_all} tokens: the best by the model's logits, and the text's next`,
+    best: `${n} of ${n_all} tokens: the best by the model's logits, the text's next, and those `
+      + "beside the cut of a filter",
     moved: `the largest of ${n_all} numbers, which are no longer in the order of the ids`,
     steps: `${n} of ${n_all} tokens in the order of their ids, around the text's next: at each, `
       + "the sum grows",
