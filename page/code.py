@@ -1,6 +1,7 @@
 """Make a page that steps through the code of a run, with the values of names and operations."""
 
 import json
+from html import escape
 from pathlib import Path
 
 import numpy as np
@@ -49,16 +50,21 @@ def code_html(record, tokenizer, sequence, most=MOST_BYTES) -> str:
         data["limits"] = LIMITS[level]
         data |= {"nodes": record.nodes, "passes": record.passes, "ids": sequence.ids}
         data |= {"n_prompt": sequence.n_prompt, "callers": [x for x, _ in record.frames]}
-        data |= {"files": {m.__name__: Path(str(m.__file__)).read_text("utf-8") for m in MODULES}}
         data["labels"] = {int(id): label(tokenizer, id) for id in packing.named}
         parts = {t: np.concatenate([np.empty(0, f"<{t}"), *x]) for t, x in packing.arrays.items()}
         parts["f2"] = parts["f2"].view("u1").reshape(-1, 2).T.ravel()  # low bytes first: smaller
         parts["code"] = np.frombuffer(json.dumps(data).encode(), "u1")
         text = json.dumps({name: packed(part) for name, part in parts.items()})
         page = included("code/code.html").replace("<!-- data -->", text)
+        page = page.replace("<!-- files -->", "".join(map(source_of, MODULES)))
         if len(page) <= most:
             return page
     raise UserError(f"the page would take {len(page) / 1e6:.1f} MB: shorten the prompt")
+
+
+def source_of(module):  # in HTML, so that it can be read without JavaScript
+    text = escape(Path(str(module.__file__)).read_text("utf-8"))
+    return f'<h2>{module.__name__}.py</h2>\n<pre id="{module.__name__}">\n{text}</pre>\n'
 
 
 class Packing:

@@ -12,8 +12,8 @@ async function load() {
   const packed = JSON.parse(find("#data").textContent);
   for (const [type, array] of Object.entries(packed)) stored[type] = await unpack(array);
   data = JSON.parse(new TextDecoder().decode(stored.code));
-  lines = Object.fromEntries(Object.entries(data.files).map(([name, text]) =>
-    [name, text.split("\n")]));
+  lines = Object.fromEntries([...document.querySelectorAll("#files pre")].map((pre) =>
+    [pre.id, pre.textContent.split("\n")]));
   let length = data.n_prompt;
   const texts = {true: [], false: []};  // [id, pass] of what the model, and the draft model, read
   const seen = new Set();  // the beginnings of texts for which a pass has computed the last row
