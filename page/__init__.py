@@ -45,10 +45,12 @@ def show(tokenizer, model, prompt: str, n: int = 40, seed: int = 0, loop=cached,
 
 def show_code(tokenizer, model, prompt: str, n: int = 3, seed: int = 0, loop=cached, **settings):
     """Generate n tokens with a GPT-2, and show in a notebook how its code ran, line by line."""
-    sequence = Sequence(model, tokenizer.encode(prompt), n, make_sampler(**settings), seed)
-    with stepping(model, sequence.n_prompt) as record:
-        list(loop(model, sequence))
-    return framed(code_html(record, tokenizer, sequence, SMALL))
+    prompt_ids = tokenizer.encode(prompt)
+    with stepping(model, len(prompt_ids)) as record:
+        runs, start = begin(model, prompt_ids)
+        sequence = Sequence(runs, start, n, make_sampler(**settings), seed)
+        list(loop(runs, sequence))
+    return framed(code_html(record, tokenizer, sequence.ids, sequence.n_prompt, SMALL))
 
 
 def framed(page: str):  # a page -> what a notebook displays

@@ -1,26 +1,32 @@
-"""Make a page that steps through the code of a run, with the values of names and operations."""
+"""Make a page that steps through the code of a run, with the values of names and operations.
+
+    with stepping(model, len(ids)) as record:
+        list(cached(model, sequence))
+    page = code_html(record, tokenizer, sequence.ids, sequence.n_prompt)
+"""
 
 import json
+import linecache
 from html import escape
-from pathlib import Path
 
 import numpy as np
 
 import generate
-import gpt2
-import samplers
 import speculative
+from decoding.drafters import common_prefix
 from loading.errors import UserError
-from page.axes import axes_in
+from page.axes import axes_in, numbered
 from page.pack import included, label, packed
 from page.rows import Rows
+from page.sources import files_of
 from page.trace import recording
 
-MODULES = [gpt2, generate, samplers, speculative]
 MOST_TOKENS = 64  # of a prompt
 MOST_BYTES, SMALL = 3_000_000, 500_000  # of a page in a file, and in a notebook
-WIDE = {"n_embd", "3 n_embd", "4 n_embd", "d_head"}  # arrays with these axes are stored in 16 bits
-
+WIDE = {"n_embd", "3 n_embd", "4 n_embd", "n_inner", "d_head"}  # arrays with these axes are stored
+WIDE |= {"n_head d_head", "n_kv_head d_head", "d_head / 2"}  # in 16 bits
+NO_PASS = "no pass was seen: a function of ids with a loop over blocks, which --code steps through"
+SPELLED = {"n_new": "n_seq", "n_embd": "d_model"}  # our name of an axis -> another file's
 LIMITS = [  # what is left out of a page that would be too large, at each level of Packing
     "",
     "Wide arrays inside a line are left out, except in the first and the last layer.",
@@ -31,86 +37,121 @@ LIMITS = [  # what is left out of a page that would be too large, at each level 
 
 
 def stepping(model, n_prompt):
-    """Return `recording` for a run of a GPT-2. Raises UserError if it cannot be shown."""
-    if type(model) is not gpt2.GPT2:
-        raise UserError("--code steps through gpt2.py: this model has other code")
+    """Return `recording` for a run of a model. Raises UserError if it cannot be shown."""
+    if not hasattr(model, "params"):
+        raise UserError(NO_PASS)
     if n_prompt > MOST_TOKENS:
         raise UserError(f"--code takes {MOST_TOKENS} tokens, not {n_prompt}: shorten the prompt")
-    return recording(MODULES, model)
+    return recording(files_of(generate, speculative, model), model)
 
 
-def code_html(record, tokenizer, sequence, most=MOST_BYTES) -> str:
-    """Return the page as one string. Raises UserError if it cannot be kept below `most` bytes."""
+def code_html(record, tokenizer, ids=(), n_prompt=0, most=MOST_BYTES) -> str:
+    """Return the page as one string. ids: the text, of which n_prompt tokens are the prompt; by
+    default, the text that the passes have read. Raises UserError if there is no pass, or if the
+    page cannot be kept below `most` bytes."""
     if not record.passes:
-        raise UserError("--code steps through passes of the model: no new token, no pass")
-    axes, inner = axes_in(MODULES), [*range(1, len(sequence.model.params["blocks"]) - 1)]
-    for level in range(len(LIMITS)):
-        packing = Packing(record, axes, sequence, inner, level)
-        data = {name: getattr(packing, name) for name in ("stops", "values")}
-        data["limits"] = LIMITS[level]
-        data |= {"nodes": record.nodes, "passes": record.passes, "ids": sequence.ids}
-        data |= {"n_prompt": sequence.n_prompt, "callers": [x for x, _ in record.frames]}
-        data["labels"] = {int(id): label(tokenizer, id) for id in packing.named}
-        parts = {t: np.concatenate([np.empty(0, f"<{t}"), *x]) for t, x in packing.arrays.items()}
-        parts["f2"] = parts["f2"].view("u1").reshape(-1, 2).T.ravel()  # low bytes first: smaller
-        parts["code"] = np.frombuffer(json.dumps(data).encode(), "u1")
-        text = json.dumps({name: packed(part) for name, part in parts.items()})
-        page = included("code/code.html").replace("<!-- data -->", text)
-        page = page.replace("<!-- files -->", "".join(map(source_of, MODULES)))
+        raise UserError(NO_PASS)
+    ids, n_prompt = list(ids) or record.texts[-1], n_prompt or len(next(filter(None, record.texts)))
+    axes = axes_in(record)
+    for level, limits in enumerate(LIMITS):
+        packing = Packing(record, axes, ids, level)
+        data = about(record, tokenizer, packing) | {"n_prompt": n_prompt, "limits": limits}
+        page = included("code/code.html").replace("<!-- data -->", packing.text(data))
+        page = page.replace("<!-- files -->", "".join(map(in_html, shown_files(record).items())))
         if len(page) <= most:
             return page
     raise UserError(f"the page would take {len(page) / 1e6:.1f} MB: shorten the prompt")
 
 
-def source_of(module):  # in HTML, so that it can be read without JavaScript
-    text = escape(Path(str(module.__file__)).read_text("utf-8"))
-    return f'<h2>{module.__name__}.py</h2>\n<pre id="{module.__name__}">\n{text}</pre>\n'
+def about(record, tokenizer, packing):
+    """Return the page's data, but for numbers. For example, a pass is [whether it is the model's,
+    not a draft model's, 3 cached tokens, new ids [257], the length of the text, whether it is an
+    encoder's]; a node is ["gpt2.py", "softmax", "Assign", line, column, last line, last column]."""
+    passes = [
+        [one.model == record.first, one.n_cached, one.ids, length, i in record.encoders]
+        for i, (one, length) in enumerate(zip(record.passes, packing.lengths))
+    ]
+    source = shown_files(record)[record.passes[-1].function[0]]
+    return {
+        "stops": packing.stops,
+        "values": packing.values,
+        "nodes": record.nodes,
+        "operands": record.adder.operands,
+        "callers": [caller for caller, _ in record.frames],
+        "passes": passes,
+        "ids": packing.ids,
+        "labels": {int(id): label(tokenizer, id) for id in packing.named},
+        "spelled": {a: b for a, b in SPELLED.items() if source.count(b) > source.count(a)},
+    }
+
+
+def shown_files(record):
+    """Return {name: text} of the files in which a line ran."""
+    ran = {record.nodes[node][0] for node, *_ in record.stops}
+    names = {name: file for file, name in record.files.items() if name in ran}
+    return {name: "".join(linecache.getlines(file)) for name, file in names.items()}
+
+
+def in_html(file):  # so that it can be read without JavaScript
+    name, text = file
+    return f'<h2>{name}</h2>\n<pre id="{name}">\n{escape(text)}</pre>\n'
 
 
 class Packing:
-    """The data of a page. inner: the layers but the first and the last. level: how much is left
-    out. 0: nothing; 1: in inner layers, wide arrays that are no line's result; 2: all their wide
-    arrays; 3: also, in the first pass, all arrays in layers that are no line's result."""
+    """The numbers of a page. level: how much is left out. 0: nothing; 1: in inner layers, neither
+    the first nor the last, wide arrays that are no line's result; 2: all their wide arrays; 3:
+    also, in the first pass, all arrays in layers that are no line's result.
 
-    def __init__(self, record, axes, sequence, inner, level):
-        self.record, self.known_axes, self.inner, self.level = record, axes, inner, level
-        self.ids, self.n_vocab = sequence.ids, sequence.model.n_vocab
+    values: as in the record, but of an array's numbers only their type and place: {"shape": [3, 7],
+    "dtype": "float32", "type": "f4", "at": [120]} begins at number 120 of arrays["f4"]."""
+
+    def __init__(self, record, axes, ids, level):
+        self.record, self.known_axes, self.ids, self.level = record, axes, ids, level
+        layers = {part for _, _, _, part, _ in record.stops if isinstance(part, int)}
+        self.inner = sorted(layers)[1:-1]
+        self.lengths = [common_prefix(text, ids) for text in record.texts]
         self.values = [{k: x[k] for k in x if k != "array"} for x in record.values]
-        self.stored, self.kept = {}, {}  # see add, keep
-        self.arrays = {"f2": [], "f4": [], "i4": [], "u1": []}
-        self.named = {*self.ids, *(id for *_, ids in record.passes for id in ids)}
-        self.length = sequence.n_prompt  # the text's
-        self.stops = [self.stop(*s) for s in record.stops if s[2] < len(record.passes)]
-        arrays = [record.values[value].get("array") for value in sorted(self.kept)]
-        is_row = [x is not None and x.shape[-1:] == (self.n_vocab,) for x in arrays]
-        self.rows = Rows([x for x, fits in zip(arrays, is_row) if fits])
-        for value, how in sorted(self.kept.items()):  # in the order in which they were computed
+        self.stored: dict = {}  # (type, content) -> its place in `arrays`
+        self.kept: dict = {}  # value -> its axes, and the text's length when it was computed
+        self.arrays: dict = {"f2": [], "f4": [], "i4": [], "u1": []}
+        self.named = {*ids, *(id for one in record.passes for id in one.ids)}
+        self.stops = [self.stop(*stop) for stop in record.stops if stop[2] < len(record.passes)]
+        in_order = sorted(self.kept.items())  # in which they were computed
+        arrays = [(record.values[value].get("array"), axes) for value, (axes, _) in in_order]
+        self.rows = Rows([x for x, axes in arrays if x is not None and axes[-1:] == ("n_vocab",)])
+        for value, how in in_order:
             self.store(value, *how)
+
+    def text(self, data):
+        """Return all data as JSON, compressed."""
+        parts = {t: np.concatenate([np.empty(0, f"<{t}"), *x]) for t, x in self.arrays.items()}
+        parts["f2"] = parts["f2"].view("u1").reshape(-1, 2).T.ravel()  # low bytes first: smaller
+        parts["code"] = np.frombuffer(json.dumps(data).encode(), "u1")
+        return json.dumps({name: packed(part) for name, part in parts.items()})
 
     def stop(self, node, frame, n_pass, part, entries):
         """Return [node, frame, pass, part, [name or operation, value, axes, ...]]."""
-        found, file, place = [], self.record.nodes[node][0], self.record.frames[frame][1]
-        for key, value in entries:
+        if part == "draw" and n_pass in self.record.encoders:
+            n_pass, part = n_pass + 1, "loop"  # an encoder draws no token
+        place, found = self.record.frames[frame][1], []
+        for key, value in numbered(entries):
             shape = self.record.shape(value)
             axes = self.known_axes.get((place, node, key), ())
-            if not place and shape[-1:] == (self.n_vocab,):  # outside of a pass
-                axes = *["last" if file == "generate" else "n_new"] * len(shape[1:]), "n_vocab"
             axes = axes if len(axes) == len(shape) else (None,) * len(shape)
-            is_result = key == entries[-1][0] and "list" not in self.values[value]
+            is_result = key[0] == entries[-1][0] and "list" not in self.values[value]
             least = 2 if part in self.inner and WIDE & {*axes} else 4  # the first level without it
             if not is_result and isinstance(part, int):
                 least = min(least - 1, 4 if n_pass else 3)
             if self.level < least:
-                self.keep(value, axes)
-            found += [key, value, axes]
-        self.length += self.record.nodes[node][1:3] == ["Sequence.append", "Return"]
+                self.keep(value, axes, self.lengths[n_pass])
+            found += [key[0], value, axes]
         return [node, frame, n_pass, part, found]
 
-    def keep(self, value, axes):
-        """Keep the numbers of an array, or of the arrays in a list. (The length is the text's.)"""
-        self.kept.setdefault(value, (axes, self.length))
+    def keep(self, value, axes, length):
+        """Keep the numbers of an array, or of the arrays in a list."""
+        self.kept.setdefault(value, (axes, length))
         for part in self.values[value].get("list", []):
-            self.keep(part, axes)
+            self.keep(part, axes, length)
 
     def store(self, value, axes, length):
         """Store the numbers of an array: its type and its place in `arrays`."""

@@ -17,20 +17,24 @@ def page_for(session, row, given):
     block. given: the options."""
     if "live" in given:
         session.model = live.in_8_bits(session.tokenizer, session.model)
-    tokenizer, model, sequence = session.tokenizer, session.model, session.start(row, page.die)
+    tokenizer, model, is_code = session.tokenizer, session.model, "code" in given
     settings = session.settings | {"seed": row.seed}
     if settings["method"] == "beam":  # beam search does not sample: the sliders start at neutral
         settings |= dict.fromkeys(page.SLIDERS)
 
     def make(run):
         if is_code:
-            return page.code_html(run, tokenizer, sequence)
-        data = page.record(tokenizer, sequence, run, row.source, row.steps, settings)
+            return page.code_html(run, tokenizer, row.sequence.ids, row.sequence.n_prompt)
+        data = page.record(tokenizer, row.sequence, run, row.source, row.steps, settings)
         return page.html(data, live.parts(tokenizer, model) if "live" in given else None)
 
-    file, is_code = given["code" if "code" in given else "html"], "code" in given
-    recorder = page.stepping(model, sequence.n_prompt) if is_code else page.watching(sequence)
-    with writing(file, recorder, make):
+    if is_code:
+        recorder = page.stepping(model, len(row.prompt_ids))
+    else:
+        recorder = page.watching(session.start(row, page.die))
+    with writing(file := given["code" if is_code else "html"], recorder, make):
+        if is_code:
+            session.start(row)  # here, because an encoder-decoder reads its source
         yield
     if not session.settings["json"]:
         print(f"({file} is written: open it in a browser)", file=sys.stderr)

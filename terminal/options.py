@@ -171,7 +171,7 @@ def resolve(given: dict, generation_config: dict) -> dict[str, Any]:
             value = checked(name, value, key) if name in RANGES else value
             if samples or name not in SAMPLING:
                 config[name] = value
-    if config.get("beams", 1) > 1 and not given.keys() & {*SAMPLING, "loop"}:
+    if config.get("beams", 1) > 1 and not given.keys() & {*SAMPLING, "loop", "code"}:
         config["method"] = "beam"  # the checkpoint asks for beam search
     totals = {name: generation_config.get(key) or 0 for name, key in TOTALS.items()}
     limited = [name for name, total in totals.items() if checked(name, total, TOTALS[name])]

@@ -14,22 +14,21 @@ async function load() {
   data = JSON.parse(new TextDecoder().decode(stored.code));
   lines = Object.fromEntries([...document.querySelectorAll("#files pre")].map((pre) =>
     [pre.id, pre.textContent.split("\n")]));
-  let length = data.n_prompt;
   const texts = {true: [], false: []};  // [id, pass] of what the model, and the draft model, read
   const seen = new Set();  // the beginnings of texts for which a pass has computed the last row
-  data.passes = data.passes.map(([is_first, n_cached, fresh], i) => {
+  data.passes = data.passes.map(([is_first, n_cached, fresh, length, isEncoder], i) => {
     texts[is_first] = [...texts[is_first].slice(0, n_cached), ...fresh.map((id) => [id, i])];
     const all = texts[is_first].map(([id]) => id);
     const rows = fresh.map((_, row) => `${is_first} ${all.slice(0, n_cached + row + 1)}`);
     const again = rows.map((text) => seen.has(text));
     for (const text of rows) seen.add(text);
-    return {is_first, n_cached, fresh, all, cameIn: texts[is_first].map(([, pass]) => pass), again};
+    const cameIn = texts[is_first].map(([, pass]) => pass);
+    return {is_first, n_cached, fresh, length, isEncoder, all, cameIn, again};
   });
   stops = data.stops.map(([node, frame, pass, part, flat]) => {
     const entries = range(flat.length / 3).map((i) =>
       ({name: flat[3 * i], value: flat[3 * i + 1], axes: flat[3 * i + 2]}));
-    const [, name, kind] = data.nodes[node];
-    length += name === "Sequence.append" && kind === "Return";  // the text grows by a token
+    const [, name] = data.nodes[node], {length} = data.passes[pass];
     return {node, frame, pass, part, length, text: `${name} ${segment(node)}`,
       names: entries.filter((entry) => typeof entry.name === "string"),
       operations: entries.filter((entry) => typeof entry.name === "number")
@@ -125,7 +124,8 @@ const token = (id) => visible(data.labels[id] ?? `${id}`);
 // Return a shape with the names of its axes: [n_head 7, n_new 3, d_head 32].
 function shapeOf(value, axes) {
   const {shape} = data.values[value], named = axes.length === shape.length;
-  return `[${shape.map((n, i) => (named && axes[i] ? `${axes[i]} ${n}` : n)).join(", ")}]`;
+  return `[${shape.map((n, i) =>
+    (named && axes[i] ? `${data.spelled[axes[i]] ?? axes[i]} ${n}` : n)).join(", ")}]`;
 }
 
 function wordsOf({value, axes}, depth = 0) {  // a value that is not drawn as an array
@@ -148,8 +148,10 @@ function idsIn({name, label = name, value}) {
 
 // Return the tokens along an axis, or null. A pass reads new tokens after those in its cache.
 function tokensAlong(axis, n) {
-  const {fresh, all} = data.passes[stops[state.at].pass];
-  const found = {n_new: fresh, n_all: all, last: fresh.slice(-n)}[axis];
+  const {pass} = stops[state.at], {fresh, all} = data.passes[pass];
+  const encoder = data.passes.slice(0, pass + 1).findLast(({isEncoder}) => isEncoder);
+  const found = {n_new: fresh, n_all: all, last: fresh.slice(-n), n_source: encoder?.fresh,
+    "n_group n_new": range(n).map((i) => fresh[i % fresh.length])}[axis];
   return found?.length === n ? found.map(token) : null;
 }
 

@@ -48,7 +48,7 @@ function showStrips() {
 function showWhere() {  // the functions that called one another
   const [file, name] = data.nodes[stops[state.at].node], chain = [];
   for (let i = stops[state.at].caller; i !== undefined; i = stops[i].caller) chain.unshift(i);
-  find("#where").replaceChildren(`${file}.py: `, ...chain.flatMap((i) => [
+  find("#where").replaceChildren(`${file}: `, ...chain.flatMap((i) => [
     element("button.link", {onclick: () => goTo(i), "data-key": `caller ${i}`},
       data.nodes[stops[i].node][1]), " › "]), element("b", name));
 }
@@ -96,9 +96,10 @@ function costAt(number) {  // what a line costs in this call of the function, in
     && data.nodes[stop.node][3] === number);
 }
 
-// Return a line's operations, without those that say little.
+// Return a line's operations, without names and others that say little.
 function shownOperations(i) {
-  return stops[i].operations.filter(({value}) => {
+  return stops[i].operations.filter(({value, label}) => {
+    if (/^(self\.)?\w+$/.test(label)) return false;  // an operand, such as x in x + y
     const {text, shape, of, list} = data.values[value];
     return (text ?? "None") !== "None" || (shape && of !== "cache") || list?.some(isArray);
   });
