@@ -80,6 +80,7 @@ def about(record, tokenizer, packing):
         "callers": [caller for caller, _ in record.frames],
         "passes": passes,
         "ids": packing.ids,
+        "error": record.error,
         "labels": {int(id): label(tokenizer, id) for id in packing.named},
         "spelled": {a: b for a, b in SPELLED.items() if source.count(b) > source.count(a)},
     }

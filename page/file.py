@@ -57,7 +57,7 @@ def writing(file: str, recorder, make):
             left.unlink(missing_ok=True)
     try:
         with recorder as record:
-            yield
+            yield record
         unfinished.write_text(make(record), encoding="utf-8")
         unfinished.replace(target)
     finally:

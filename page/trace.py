@@ -20,6 +20,7 @@ import contextlib
 import gc
 import linecache
 import sys
+import traceback
 import types
 from typing import Any, NamedTuple
 
@@ -134,6 +135,10 @@ class Pass(NamedTuple):
     settings: dict[str, int]
 
 
+class Enough(BaseException):
+    """Ends a program after the passes that are recorded."""
+
+
 class Record:
     """stops: [node, frame, pass, part, entries] of each statement that ran. part: "in", a layer's
     number, "out"; outside of a pass "loop", "draw". entries: (name, value) if assigned or changed;
@@ -142,12 +147,15 @@ class Record:
     is its index here. passes: the recorded ones; later: those after them. models: {id of wte: the
     object that first ran it}. files: see `files_of`."""
 
-    def __init__(self, files, model=None, most=MOST_PASSES):
-        self.files, self.model, self.most, self.done = files, model, most, False
+    def __init__(self, files, model=None, most=MOST_PASSES, ends=False):
+        self.files, self.model, self.most, self.ends = files, model, most, ends
+        self.done = False
         self.adder, self.weights, self.models, self.counts = Adder(), set(), {}, {}
         self.nodes = self.adder.nodes
         self.stops, self.frames, self.values, self.passes = [], [], [], []
-        self.later: list[Pass] = []
+        self.later: list[Pass] = []  # the first one that is not recorded
+        self.plain: dict = {}  # the functions' own code
+        self.error = None  # [the stop that raised it, its text]
         self.indices: dict = {}  # content -> the index of a value
         self.states: dict = {}  # Python's frame -> the state of a function call
         self.outside = types.SimpleNamespace(number=None, place=(), part=None, began=0, calls=0)
@@ -178,7 +186,7 @@ class Record:
 
     @property
     def texts(self):
-        """Return the text that the model has read by the end of each pass, also of later ones."""
+        """Return the text that the model has read by the end of each pass."""
         texts: list[list[int]] = []
         for i, one in enumerate(self.passes + self.later):
             text = texts[-1] if texts else []
@@ -238,11 +246,27 @@ class Record:
         ids, key = np.ravel(given).tolist(), id(params["wte"])
         one = Pass(key, function, n_cached, ids, params, numbers)
         earlier = [p for p in self.passes if p.model == key and p.function == function]
-        self.done |= len(earlier) == self.most and key == self.first
+        if len(earlier) == self.most * (1 if key == self.first else 4) and not self.done:
+            self.stop()
+            if self.ends:
+                self.later.append(one)
+                raise Enough
         (self.later if self.done else self.passes).append(one)
         while state is not self.outside:  # all functions that led to the pass
             state = state.caller
             state.called = vars(state).get("line", 0)
+
+    def stop(self):
+        """Record no more: all functions get their own code back."""
+        self.done = True
+        exchange(self.plain)
+
+    def fail(self, error):
+        """Remember an error, and the stop that raised it."""
+        frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+        states = [self.states[frame] for frame in frames if frame in self.states]
+        stops = [state.stop for state in states if not self.done]
+        self.error = [stops[-1] if stops else None, f"{type(error).__name__}: {error}"]
 
     def see(self, k, value):
         """Record an operation's value, and return it."""
@@ -326,20 +350,21 @@ def root(x):  # the array of which x is a view
 
 
 @contextlib.contextmanager
-def recording(files, model=None, most=MOST_PASSES):
+def recording(files, model=None, most=MOST_PASSES, ends=False):
     """Yield a Record of what the functions in these files compute in the first passes. files: see
-    `files_of`; model: the main one, if it is known; most: how many passes of a kind."""
-    record, plain, added = Record(files, model, most), {}, {}
+    `files_of`; model: the main one, if it is known; most: how many passes of the model, and a
+    quarter of a draft model's; ends: raise Enough after them."""
+    record, added = Record(files, model, most, ends), {}
     for file, name in files.items():
         tree, record.adder.file = ast.parse("".join(linecache.getlines(file))), name
-        plain |= codes(tree, file)
+        record.plain |= codes(tree, file)
         added |= codes(ast.fix_missing_locations(record.adder.visit(tree)), file)
     vars(builtins).update(_at=record.at, _see=record.see)
     exchange(added)
     try:
         yield record
     finally:
-        exchange(plain)
+        record.stop()
         record.states.clear()
         del vars(builtins)["_at"], vars(builtins)["_see"]
 

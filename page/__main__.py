@@ -1,0 +1,65 @@
+"""Step through a page of pico/: python -m page pico.forward "The dragon was" code.html
+
+The module is imported, and what stands in it below `if __name__ == "__main__":` runs as always,
+while its functions, and those that it imports, are recorded. If it raises an error, the page
+leads to the line that failed.
+"""
+
+import ast
+import importlib
+import linecache
+import sys
+
+from loading.errors import UserError
+from page.code import code_html
+from page.file import writing
+from page.sources import files_of
+from page.trace import Enough, recording
+
+USAGE = "say which program, perhaps its words, and the page: pico.forward 'The dragon was' code.html"
+
+
+def main(name="", *words):
+    if not words:
+        raise UserError(USAGE)
+    *words, file = words
+    try:
+        module = importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        raise UserError(f"there is no program {name}: {error}") from None
+    names, errors = vars(module), []
+    program = compile(ast.Module(main_of(module), []), str(module.__file__), "exec")
+    sys.argv = [name, *words]
+
+    def make(record):
+        tokenizers = [x for x in names.values() if hasattr(x, "token_bytes")]
+        if errors and not record.passes:
+            raise errors[0]
+        if not (record.passes and tokenizers):
+            raise UserError(f"{name} runs no model that can be shown: try pico.forward")
+        return code_html(record, tokenizers[0])
+
+    with writing(file, recording(files_of(module), ends=True), make) as record:
+        try:
+            exec(program, names)
+        except Enough:
+            print("\n(the page has these passes: the program ends here)", file=sys.stderr)
+        except Exception as error:
+            record.fail(error)
+            errors.append(error)
+    print(f"({file} is written: open it in a browser)", file=sys.stderr)
+    if errors:
+        raise errors[0]
+
+
+def main_of(module):  # -> the statements that only a program runs, not a module
+    text = "".join(linecache.getlines(module.__file__))
+    tests = [x for x in ast.parse(text).body if isinstance(x, ast.If)]
+    return [line for x in tests if "__main__" in ast.unparse(x.test) for line in x.body]
+
+
+if __name__ == "__main__":
+    try:
+        main(*sys.argv[1:])
+    except UserError as error:
+        sys.exit(f"error: {error}")
