@@ -16,6 +16,7 @@ from page.file import writing
 from page.sources import files_of
 from page.trace import Enough, recording
 
+MOST_BYTES = 1_500_000
 USAGE = "say which program, perhaps its words, and the page: pico.forward 'The dragon was' code.html"
 
 
@@ -37,7 +38,7 @@ def main(name="", *words):
             raise errors[0]
         if not (record.passes and tokenizers):
             raise UserError(f"{name} runs no model that can be shown: try pico.forward")
-        return code_html(record, tokenizers[0])
+        return code_html(record, tokenizers[0], most=MOST_BYTES)
 
     with writing(file, recording(files_of(module), ends=True), make) as record:
         try:

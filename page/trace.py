@@ -305,9 +305,10 @@ class Record:
         return self.indices[key]
 
     def shape(self, value):
-        """Return the shape of an array, of weights, or of the first of them in a list; else ()."""
+        """Return the shape of an array, of weights, or of all arrays in a list; else ()."""
         kept = self.values[value]
-        return kept.get("shape") or next(filter(None, map(self.shape, kept.get("list", []))), ())
+        shapes = {self.shape(part) for part in kept.get("list", [])} - {()}
+        return kept.get("shape") or (shapes.pop() if len(shapes) == 1 else ())
 
 
 def parameters(tree, *path):
