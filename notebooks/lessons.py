@@ -241,6 +241,18 @@ class Watched:
         return self.model(ids, cache, last)
 
 
+def walk(f, *args):
+    """Show how a function of the reader ran, line by line, with its numbers. If it raises an error,
+    the page shows the line that failed. Without args, f gets ids (of "The dragon was"), n (3) and
+    model, as its arguments are named."""
+    import page
+
+    tokenizer, model = (f.__globals__[name] for name in ("tokenizer", "model"))
+    known = {"ids": tokenizer.encode("The dragon was"), "n": 3, "model": model}
+    args = args or [known[name] for name in inspect.signature(f).parameters if name in known]
+    return page.walk(tokenizer, model, f, *args)
+
+
 def here(answer):
     """Print the answer to a prediction, after the reader's guess, if there is one."""
     guess = get_ipython().user_ns.pop("guess", ...)

@@ -12,6 +12,7 @@ import copy
 import json
 import re
 from html import escape
+from inspect import isgenerator, signature
 
 import numpy as np
 
@@ -44,13 +45,46 @@ def show(tokenizer, model, prompt: str, n: int = 40, seed: int = 0, loop=cached,
 
 
 def show_code(tokenizer, model, prompt: str, n: int = 3, seed: int = 0, loop=cached, **settings):
-    """Generate n tokens with a GPT-2, and show in a notebook how its code ran, line by line."""
-    prompt_ids = tokenizer.encode(prompt)
-    with stepping(model, len(prompt_ids)) as record:
+    """Generate n tokens, and show in a notebook how the code ran, line by line. loop: a loop, or any
+    function with arguments named model and ids, perhaps n. It may come from a cell."""
+    prompt_ids, names, text = tokenizer.encode(prompt), signature(loop).parameters, []
+
+    def run():
         runs, start = begin(model, prompt_ids)
         sequence = Sequence(runs, start, n, make_sampler(**settings), seed)
-        list(loop(runs, sequence))
-    return framed(code_html(record, tokenizer, sequence.ids, sequence.n_prompt, SMALL))
+        given = {"model": runs, "sequence": sequence, "ids": start, "n": n}
+        text.extend([sequence.ids, sequence.n_prompt] if "sequence" in names else [])
+        return loop(**{name: x for name, x in given.items() if name in names})
+
+    return stepped(tokenizer, stepping(model, len(prompt_ids), loop), run, text)
+
+
+def walk(tokenizer, model, f, *args):
+    """Call f(*args), which runs passes of a model, and show in a notebook how its code ran."""
+    return stepped(tokenizer, stepping(model, 0, f), lambda: f(*args))
+
+
+def stepped(tokenizer, recorder, run, text=()):
+    """Record run(), and return its page. If it raises an error, show the page, then raise it. text:
+    see code_html."""
+    failed = None
+    with recorder as record:
+        try:
+            found = run()
+            for _ in found if isgenerator(found) else []:
+                pass
+        except Exception as error:
+            record.fail(error)
+            failed = error
+    if failed and not record.passes:
+        raise failed
+    shown = framed(code_html(record, tokenizer, *text, most=SMALL))
+    if not failed:
+        return shown
+    from IPython.display import display
+
+    display(shown)
+    raise failed
 
 
 def framed(page: str):  # a page -> what a notebook displays

@@ -36,13 +36,14 @@ LIMITS = [  # what is left out of a page that would be too large, at each level 
 ]
 
 
-def stepping(model, n_prompt):
-    """Return `recording` for a run of a model. Raises UserError if it cannot be shown."""
+def stepping(model, n_prompt, *functions):
+    """Return `recording` for a run of a model, by our loops or other functions. Raises UserError if
+    it cannot be shown."""
     if not hasattr(model, "params"):
         raise UserError(NO_PASS)
     if n_prompt > MOST_TOKENS:
         raise UserError(f"--code takes {MOST_TOKENS} tokens, not {n_prompt}: shorten the prompt")
-    return recording(files_of(generate, speculative, model), model)
+    return recording(files_of(generate, speculative, model, *functions), model)
 
 
 def code_html(record, tokenizer, ids=(), n_prompt=0, most=MOST_BYTES) -> str:

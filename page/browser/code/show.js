@@ -125,12 +125,13 @@ function showValues() {
   const made = state.chosen ?? drawn.at(-1);
   const calls = stops[state.at + 1]?.caller === state.at;
   const next = stops.find((stop, i) => i > state.at && stop.frame === frame);
-  const results = made ? [made] : next?.names.filter(isFilled) ?? [];
-  const title = state.chosen ? "This part of the line" : !made ? "What the line changes"
+  const failed = data.error?.[0] === state.at && operandsIn(state.at);
+  const results = failed ? failed : made ? [made] : next?.names.filter(isFilled) ?? [];
+  const title = failed ? data.error[1] : state.chosen ? "This part of the line" : !made ? "What the line changes"
     : kindOf(made) === "Store" ? "What the line writes" : "What the line computes";
-  const ahead = made && calls
+  const ahead = made && calls && !failed
     && element("span.note", " shown ahead of the calls in this line: ↓ into");
-  find("#chosen").replaceChildren(...results.length ? [element("h2", title, ahead)] : [],
+  find("#chosen").replaceChildren(...failed || results.length ? [element("h2", title, ahead)] : [],
     ...results.map((entry) => box(entry, ".made")));
   find("#title").textContent = `Names in ${data.nodes[node][1]}, before the line runs`;
   const isNew = (entry) => names.includes(entry);
@@ -140,6 +141,13 @@ function showValues() {
     `${name}: ${isOther({value})} ${isArray(value) ? shapeOf(value, axes) : ""}`).join("; ");
   find("#said").textContent = `line ${data.nodes[node][3]}. ${names.map((entry) =>
     `${entry.name} ${wordsOf(entry)}`).join(", ")}`;
+}
+
+// Return both operands of the operation that failed in a stop, or [].
+function operandsIn(i) {
+  const seen = (k) => stops[i].operations.find(({name}) => name === k);
+  const found = Object.entries(data.operands).find(([k, two]) => !seen(+k) && two.every(seen));
+  return found ? found[1].map(seen) : [];
 }
 
 const hasNumbers = ({value}) => isArray(value) && numbers(value)?.length > 0;

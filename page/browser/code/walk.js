@@ -129,8 +129,8 @@ function writeAddress() {
   }, 200);
 }
 
-// Return the first line that calls the model.
-const beginning = () => Math.max(0, stops.findIndex(({part}, i) =>
+// Return the line that failed, or else the first line that calls the model.
+const beginning = () => data.error?.[0] ?? Math.max(0, stops.findIndex(({part}, i) =>
   part === "loop" && shownOperations(i).some(hasNumbers)));
 
 function follow() {
