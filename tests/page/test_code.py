@@ -11,24 +11,30 @@ import utils
 from generate import Sequence
 from loading.errors import UserError
 from page.code import code_html, stepping
+from page.recorder import counted
 from samplers import greedy, make_sampler
 from terminal import command
+from tests.support.pages import drafted
 
-END, HOME, UP, RIGHT, DOWN = "\ue010", "\ue011", "\ue013", "\ue014", "\ue015"
+TAB, END, HOME, UP, RIGHT, DOWN = "\ue004\ue010\ue011\ue013\ue014\ue015"
 
 
-def run(prompt="Once upon a", n=3, sampler=greedy):  # prompt: a text, or ids
+def run(prompt="The dragon was", n=3, sampler=greedy, loop=generate.cached):
     tokenizer, model = utils.load("stories")
     ids = tokenizer.encode(prompt) if isinstance(prompt, str) else prompt
     sequence = Sequence(model, ids, n, sampler, 3)
     with stepping(model, len(ids)) as record:
-        list(generate.cached(model, sequence))
+        list(loop(model, sequence))
     return record, tokenizer, sequence
+
+
+VISIT = """visit(TOUR.find((place) =>
+    place.dataset.name === arguments[0] && stopOf(place) !== undefined));"""
 
 
 @pytest.fixture(scope="module")
 def made():
-    return run(sampler=make_sampler(temperature=0.7, top_k=40))
+    return run(sampler=make_sampler(temperature=0.7, top_k=40, top_p=0.8))
 
 
 @pytest.fixture(scope="module")
@@ -57,29 +63,33 @@ def test_the_page_has_the_record_s_numbers_rounded(browser, html, made):
     assert n_arrays > 600 and n_best >= 30
 
 
-def test_a_table_has_the_tokens_with_the_best_logits_and_the_next_one(browser, html, made):
+def test_a_table_has_the_best_tokens_the_next_one_and_those_beside_each_cut(browser, html, made):
     _, tokenizer, sequence = made
     browser.open(html)
     for i, logits in enumerate(sequence.model(sequence.ids[:-1])[2:]):
-        browser.js("goTo(0); goToPass(arguments[0]); visit(9)", i)
-        shown = browser.texts("#names .best th")[:11]
-        best = {tokenizer.decode([id]).strip() for id in np.argsort(-logits)[:10]}
+        browser.js("goTo(0); goToPass(arguments[1]);" + VISIT, "temperature", i)
+        shown = [text.strip() for text in browser.texts("#names .best th")]
+        best = [tokenizer.decode([id]).strip() for id in np.argsort(-logits)]
         came = tokenizer.decode([sequence.ids[i + 3]]).strip()
-        assert best | {came} <= {text.strip() for text in shown}
+        assert {*best[:8], came, *best[39:41]} <= {*shown}  # top-k 40
+        browser.js("goTo(stops.findIndex((s) => s.pass === arguments[0] && /keep_top_p return keep/"
+                   ".test(s.text)))", i)  # fmt: skip
+        numbers = browser.texts("#chosen .best td:nth-child(2)")
+        assert "−∞" in numbers and numbers[0] != "−∞"
 
 
 def test_the_random_number_falls_between_two_rows_of_the_running_sum(browser, html, made):
     browser.open(html)
-    browser.js("visit(11)")
+    browser.js(VISIT, "draw")
     ids, sums, number = browser.js("""
         const {value} = namesAt(state.at).find(({name}) => name === "cumulative");
         const {ids, n} = data.values[value], {operations} = stops[state.at];
         const product = operations.find(({label}) => label === "rng.random() * cumulative[-1]");
         return [[...stored.i4.subarray(ids, ids + n)], numbers(value), wordsOf(product)]""")
-    assert ids == sorted(ids) and len(ids) > 3
+    assert ids == sorted(ids) and len(ids) > 2
     assert ids[np.searchsorted(sums, float(number), side="right")] == made[2].ids[3]
-    browser.js("visit(10)")
-    browser.js("choose(stops[state.at].operations.find((x) => /^np.partition/.test(x.label)))")
+    browser.js(VISIT, "top-k")
+    browser.js("set({chosen: stops[state.at].operations.find((x) => /^np.part/.test(x.label))})")
     assert "no longer in the order of the ids" in browser.text("#chosen")
 
 
@@ -104,10 +114,11 @@ def test_a_long_prompt_keeps_the_first_and_the_last_layer(browser):
         html = code_html(*run(ids[:n], 4))
         assert len(html) <= 3_000_000
         browser.open(html, 360)
-        assert browser.js("return [data.left_out, data.whole]") == [[1, 2, 3], whole]
-        assert "layers 1 to 3" in browser.text("#limits")
+        assert ("only what a line computes" in browser.text("#limits")) == (not whole)
         browser.js("goTo(stops.findIndex((s) => s.part === 2) + 1)")
         assert "not in this page" in browser.text("#names")
+        browser.js(VISIT, "softmax")  # narrow arrays are there even so
+        assert len(browser.all("#chosen .heads canvas")) == (7 if whole else 0)
 
 
 def test_what_the_page_cannot_show_is_refused():
@@ -186,46 +197,99 @@ def test_each_stop_is_drawn_and_its_address_leads_back(browser, html):
             return document.documentElement.scrollWidth > innerWidth;
         })""")  # fmt: skip
     assert wide == []
-    browser.js("goTo(stops.findIndex((s) => s.pass === 1 && s.part === 2) + 9)")
-    browser.wait("return location.hash.startsWith('#pass=1&part=2&line=10')")
+    browser.js("goTo(stops.findIndex((s) => s.pass === 1 && s.part === 2) + 9);" + VISIT, "softmax")
+    browser.js("set({head: 3})")
+    browser.wait("return location.hash.startsWith('#pass=2&part=2&line=18&head=3&bookmark=soft')")
     at, address = place(browser), browser.js("return location.hash")
     browser.open(html, address=address)
-    assert place(browser) == at and browser.errors() == []
+    assert place(browser) == at and browser.text("mark").startswith("softmax(q")
+    assert browser.text("#bookmarks [aria-pressed=true]") == "6 softmax"
+    assert browser.text("#chosen .heads [aria-pressed=true]") == "head 3"
 
 
 @pytest.mark.slow
-def test_twelve_bookmarks_ask_and_answer(browser, html):
+def test_bookmarks_ask_only_what_is_true_of_the_run(browser, html):
     browser.open(html)
-    assert len(browser.texts("#bookmarks button")) == 12
-    expected = "causal_mask attention attention attention GPT2.self_attention GPT2.block gelu"
-    expected += " GPT2.__call__ GPT2.__call__ temperature top_k.keep_top_k draw"
-    for i, function in enumerate(expected.split()):
-        browser.all("#bookmarks button")[i].click()
-        assert place(browser)[2] == function and browser.text("#question > p").endswith("?")
-        assert not browser.all("#question details[open]")
-    browser.js("visit(1)")
+    expected = "GPT2.__call__ GPT2.__call__ GPT2.self_attention Cache.append attention attention "
+    expected += "attention GPT2.self_attention GPT2.block gelu GPT2.__call__ GPT2.__call__ "
+    expected += "temperature top_k.keep_top_k draw GPT2.__call__"
+    for button, function in zip(browser.all("#bookmarks button"), expected.split(), strict=True):
+        button.click()
+        assert place(browser)[2] == function
+        assert browser.text("#places details:not([hidden]) > summary").endswith("?")
+        assert not browser.all("#places details[open]")
+    assert place(browser)[0] == 1  # the next pass
+    browser.js(VISIT, "q @ k.T")
     scores = "q / math.sqrt(q.shape[-1]) @ k.swapaxes(-1, -2)"
     assert browser.text("mark") == scores
     press(browser, "]", ".")  # the same part of the line, in another layer and pass
-    assert browser.text("mark") == scores and "one score" in browser.text("#question")
+    assert browser.text("mark") == scores and "one score" in browser.text("#places")
     press(browser, RIGHT)  # a bookmark ends where the reader goes on
     assert not browser.all("mark, #bookmarks [aria-pressed=true]")
-    assert browser.text("#question").startswith("Begin with")
+    assert browser.text("#places").startswith("Begin with")
     browser.open(code_html(*run(n=1)))
-    assert browser.texts("#bookmarks button:disabled") == ["10 temperature", "11 top-k"]
+    assert browser.texts("#bookmarks button:disabled") == ["13 temperature", "14 top-k"]
+
+
+def test_heads_stand_side_by_side_and_rows_say_where_they_come_from(browser, html, made):
+    record, _, sequence = made
+    browser.open(html)
+    browser.js("goTo(stops.findIndex((s) => s.pass === 1 && s.part === 2));" + VISIT, "softmax")
+    value, axes = browser.js("return [state.chosen.value, state.chosen.axes]")
+    weights = record.values[value]["array"]
+    browser.js("document.querySelector('#chosen table').focus()")
+    press(browser, RIGHT)  # the weight of the second token, in each head
+    shown = [float(text) for text in browser.texts("#chosen .heads span")]
+    assert axes == ["n_head", "n_new", "n_all"] and shown == pytest.approx(
+        weights[:, 0, 1], rel=0.02
+    )
+    assert browser.texts("#chosen .heads .most") == browser.texts("#chosen .heads span")[
+        weights[:, 0, 1].argmax() :][:1]  # fmt: skip
+    browser.js(VISIT, "cache")
+    assert browser.text("#chosen h2") == "What the line writes"
+    written = record.values[browser.js("return stops[state.at].operations.at(-1).value")]["array"]
+    named = browser.js(
+        "return namesAt(state.at).filter((x) => 'kv'.includes(x.name)).map((x) => x.value)"
+    )
+    np.testing.assert_array_equal(written, [record.values[i]["array"] for i in named])
+    press(browser, RIGHT)
+    assert browser.texts("#chosen .ends")[0].split() == ["pass", "1"] * 3 + ["new"]
+    browser.js(VISIT, "residual")
+    x, part = (record.values[i]["array"] for i in browser.js(
+        "return stops[state.at].operations.slice(-2).map((x) => x.value).reverse()"))  # fmt: skip
+    sizes = [float(np.sqrt((a * a).mean())) for a in (x, part)]
+    words = browser.text("#chosen .ends").split()
+    assert [words[0], words[2]] == ["rms", "added"]
+    assert [float(words[1]), float(words[3])] == pytest.approx(sizes, rel=0.05)
+
+
+@pytest.mark.parametrize("loop", [generate.naive, generate.cached, drafted])
+def test_a_line_says_what_it_costs_and_which_rows_are_computed_again(browser, loop):
+    record, tokenizer, sequence = run(loop=loop)
+    browser.open(code_html(record, tokenizer, sequence))
+    costs = browser.js("""const all = stops.filter(({caller}) => caller === undefined);
+        return ["flop", "bytes"].map((name) => sum(all.map((stop) => stop[name])))""")
+    again = generate.Sequence(sequence.model, sequence.ids[:3], 3, greedy, 3)
+    _, flops, n_bytes = counted(sequence.model, lambda: [*loop(sequence.model, again)])
+    assert costs == [flops, n_bytes]
+    repeated = browser.js("return data.passes.map(({again}) => again.filter(Boolean).length)")
+    assert repeated == ([0, 3, 4] if loop is generate.naive else [0] * len(repeated))
 
 
 def test_the_keyboard_reaches_every_control_and_each_has_a_name(browser, html):
     browser.open(html)
-    browser.js("visit(1)")
+    browser.js(VISIT, "softmax")
     names = browser.js("""return [...document.querySelectorAll("button, input, [tabindex]")]
         .filter((x) => x.offsetParent && !x.disabled).map((x) =>
             (x.ariaLabel || x.textContent || x.labels?.[0]?.textContent || "").trim())""")
     assert len(names) > 40 and all(names)
+    browser.js("document.activeElement.blur()")
+    press(browser, *[TAB] * 8)  # each group is one stop
+    assert browser.js("return document.activeElement.closest('#chosen table') !== null")
     browser.js("document.querySelector('.cells').focus()")
     press(browser, RIGHT, DOWN)
     shown = browser.js("return document.activeElement.closest('.array').innerText")
-    assert re.search(r"\[0, 1, 1\] = \S+ \(head 0,  ?upon\)", shown)
+    assert re.search(r"\[0, 1, 1\] = \S+ \(head 0,  ?dragon\)", shown)
     numbers = browser.js("""const {value} = namesAt(state.at).find(({name}) => name === "q");
         return numbers(value)""")
     one_head = numbers[: len(numbers) // 7]

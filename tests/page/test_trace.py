@@ -81,7 +81,8 @@ class Debugger:
             self.same(names[name], known[name], name)
             self.n_names += 1
         for key, value in entries:
-            text = "" if isinstance(key, str) else segment(self.record.nodes[key])
+            is_read = not isinstance(key, str) and self.record.nodes[key][2] != "Store"
+            text = segment(self.record.nodes[key]) if is_read else ""
             if text and ":=" not in text and not re.search(rf"\b({ONCE})\(", text):
                 try:
                     again = eval(text, frame.f_globals, dict(frame.f_locals))

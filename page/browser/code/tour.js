@@ -1,4 +1,6 @@
-// Places in the run, with a question each: the <details> in code.html.
+// Places in the run, with a question each: the <details> in code.html. data-at fits the line that
+// called the function, then, in a second line, the function and its own line. data-part fits the
+// operation that is chosen, or it is the last one. data-hint: how to get what is not in this run.
 
 const TOUR = [...document.querySelectorAll("#places details")];
 
