@@ -5,15 +5,24 @@ const MOST_CELLS = 448;  // in a row of a picture: of more numbers, the largest 
 const MOST_ROWS = 12;  // of a small picture
 const BLUE = [0, 114, 178], RUST = [184, 74, 0];  // below and above 0
 
-const isHeads = (axis) => /^n_(kv_)?head$/.test(axis);
 const isMasked = (x) => !Number.isFinite(x) || x <= -1e9;
 
-// Return the matrix of the last two axes for each head, all on one colour scale. index: the place in
-// the axes before, such as 0 for keys and 1 for values.
-function matricesOf({value, axes}, index = []) {
-  const {shape} = data.values[value], all = numbers(value);
+// Return an array's shape and axes. In Llama, heads that share keys lie in one matrix: here, each
+// has its own.
+function layoutOf({value, axes}) {
+  const {shape} = data.values[value], n_new = data.passes[stops[state.at].pass].fresh.length;
+  if (axes.at(-2) !== "n_group n_new") return {shape, axes};
+  const [n_shared, n_rows, n_columns] = shape.slice(-3);
+  return {shape: [...shape.slice(0, -3), n_shared * n_rows / n_new, n_new, n_columns],
+    axes: [...axes.slice(0, -3), "n_head", "n_new", axes.at(-1)]};
+}
+
+// Return the matrix of the last two axes for each head. index: the place in the axes before, such
+// as 0 for keys and 1 for values.
+function matricesOf(entry, index = []) {
+  const {shape, axes} = layoutOf(entry), all = numbers(entry.value);
   const [rows, columns] = [shape.at(-2) ?? 1, shape.at(-1)];
-  const heads = axes.slice(0, -2).findIndex(isHeads);
+  const heads = axes.slice(0, -2).findIndex((axis) => /^n_(kv_)?head$/.test(axis));
   const found = range(heads < 0 ? 1 : shape[heads]).map((head) => {
     const before = shape.slice(0, -2).map((_, i) => (i === heads ? head : index[i] ?? 0));
     const from = before.reduce((offset, j, i) => offset * shape[i] + j, 0) * rows * columns;
@@ -21,7 +30,12 @@ function matricesOf({value, axes}, index = []) {
     const place = (i, j) => `[${[...before, ...shape.length > 1 ? [i] : [], j].join(", ")}]`;
     return {rows, columns, at, place, most: mostOf(all.slice(from, from + rows * columns))};
   });
-  return found.map((matrix) => ({...matrix, scale: Math.max(...found.map(({most}) => most)) || 1}));
+  return onOneScale(found);
+}
+
+function onOneScale(matrices) {
+  const scale = Math.max(...matrices.map(({most}) => most)) || 1;
+  return matrices.map((matrix) => ({...matrix, scale}));
 }
 
 const mostOf = (numbers) =>
@@ -30,21 +44,20 @@ const mostOf = (numbers) =>
 // Return [{name, matrix, chosen, go}]: the heads of an array, or what the calls of one line have
 // made at this place, because pico/ calls `attention` once for each head.
 function sideBySide(entry, index) {
-  const matrices = matricesOf(entry, index), head = Math.min(state.head, matrices.length - 1);
-  if (matrices.length > 1) return matrices.map((matrix, i) =>
+  const own = matricesOf(entry, index), head = Math.min(state.head, own.length - 1);
+  if (own.length > 1) return own.map((matrix, i) =>
     ({name: `head ${i}`, matrix, chosen: i === head, go: () => set({head: i})}));
-  const {node, caller} = stops[state.at], {shape} = data.values[entry.value];
-  const calls = caller === undefined ? [] : range(stops.length).filter((i) =>
-    stops[i].node === node && stops[i].caller === caller);
-  const found = calls.map((i) => [i, [...namesAt(i), ...stops[i].operations].find(({name, value}) =>
-    name === entry.name && `${data.values[value].shape}` === `${shape}` && numbers(value))]);
-  if (!found.every(([, other]) => other) || new Set(calls.map((i) => stops[i].frame)).size < 2)
-    return [{matrix: matrices[0], chosen: true}];
-  const all = found.map(([, other]) => matricesOf({...entry, value: other.value}, index)[0]);
-  const scale = Math.max(...all.map(({most}) => most)) || 1;
+  const {node, caller} = stops[state.at], shape = `${data.values[entry.value].shape}`;
+  const calls = range(stops.length).filter((i) => stops[i].node === node
+    && stops[i].caller === caller && caller !== undefined);
+  const others = calls.map((i) => [...namesAt(i), ...stops[i].operations].find(({name, value}) =>
+    name === entry.name && `${data.values[value].shape}` === shape && numbers(value)));
+  if (new Set(calls.map((i) => stops[i].frame)).size < 2 || others.includes(undefined))
+    return [{matrix: own[0], chosen: true}];
   const kind = /attention$/.test(data.nodes[node][1]) ? "head" : "call";
-  return found.map(([i], k) => ({name: `${kind} ${k}`, matrix: {...all[k], scale},
-    chosen: i === state.at, go: () => goTo(i)}));
+  const all = onOneScale(others.map(({value}) => matricesOf({...entry, value}, index)[0]));
+  return all.map((matrix, k) => ({name: `${kind} ${k}`, matrix, chosen: calls[k] === state.at,
+    go: () => goTo(calls[k])}));
 }
 
 function colour(x, scale) {  // [red, green, blue, opacity]
@@ -96,32 +109,28 @@ function picture(entry) {  // an array in full
 // which the heads then show, too.
 function drawn(entry, index = []) {
   const side = sideBySide(entry, index), {matrix, name} = side.find(({chosen}) => chosen);
-  const {rows, columns, at, place, most} = matrix, key = `${entry.label} ${index}`;
-  const down = tokensAlong(entry.axes.at(-2), rows), across =
-    tokensAlong(entry.axes.at(-1), columns) ?? (rows === 1 && idsIn(entry)?.map(token));
-  const isSmall = columns <= 12 && rows <= 16, ends = endsOf(entry, matrix);
-  const [made, view, point] = (isSmall ? tableOf : gridOf)(matrix, down, across, ends);
-  const heads = side.length > 1 ? side.map((one) => headOf(one, key)) : [];
-  const more = columns > MOST_CELLS && `${columns} numbers in ${MOST_CELLS} cells`;
-  const says = element("p.note", {"aria-live": "polite"},
-    [name, !isSmall && `up to ±${digits(most)}`, more].filter(Boolean).join(" · "));
+  const {rows, columns, at, place, most} = matrix, [axis, last] = layoutOf(entry).axes.slice(-2);
+  const key = `${entry.label} ${index}`, isSmall = columns <= 12 && rows <= 16;
+  const down = tokensAlong(axis, rows);
+  const across = tokensAlong(last, columns) ?? (rows === 1 && idsIn(entry)?.map(token));
+  const [made, view, point] = (isSmall ? tableOf : gridOf)(matrix, down, across,
+    endsOf(entry, matrix));
+  const heads = side.length < 2 ? [] : side.map((one) => choice(`${key} ${one.name}`,
+    [small(one.matrix, 64), one.name, element("span", "\u00a0")], one.chosen, {onclick: one.go}));
+  const rest = [name, !isSmall && `up to ±${digits(most)}`,
+    columns > MOST_CELLS && `${columns} numbers in ${MOST_CELLS} cells`].filter(Boolean);
+  const says = element("p.note", {"aria-live": "polite"}, rest.join(" · "));
   steerCells(made.querySelector("table, .cells"), matrix, view, key, (i, j) => {
     const words = [name, down?.[i], across?.[j]].filter(Boolean).join(", ");
     says.textContent = `${place(i, j)} = ${digits(at(i, j), 4)}${words && ` (${words})`}`;
-    const numbers = side.map((one) => one.matrix.at(i, j)), best = Math.max(...numbers);
-    for (const [k, {lastChild}] of heads.entries()) {
-      lastChild.textContent = digits(numbers[k], 2);
-      lastChild.className = numbers[k] === best ? "most" : "";
-    }
+    const found = side.map((one) => one.matrix.at(i, j)), best = Math.max(...found);
+    for (const [k, {lastChild}] of heads.entries())
+      Object.assign(lastChild, {textContent: digits(found[k], 2),
+        className: found[k] === best ? "most" : ""});
     point(i, j);
   });
   return element("div", heads.length > 0
     && element("div.heads", {role: "group", "aria-label": "Heads"}, heads), says, made);
-}
-
-function headOf({name, matrix, chosen, go}, key) {  // the button that chooses a head
-  return element("button", {onclick: go, "aria-pressed": `${chosen}`, "data-key": `${key} ${name}`},
-    small(matrix, 64), name, element("span", "\u00a0"));
 }
 
 // Let the pointer and the keys choose a number of a picture. look(row, column) shows it. The place
@@ -157,15 +166,15 @@ function steerCells(cells, {rows, columns, at}, view, key, look) {
 // stream, the size of what the line added, and whether an earlier pass has computed it already.
 function endsOf(entry, matrix) {
   const {pass} = stops[state.at], {cameIn, n_cached, again} = data.passes[pass];
-  const [axis, last] = entry.axes.slice(-2), isWide = ["n_embd", "d_model"].includes(last);
+  const [axis, last] = layoutOf(entry).axes.slice(-2), isWide = last === "n_embd";
   const added = isWide && kindOf(entry) === "Add" && rightOf(state.at, entry);
   const cameAt = (i) => (cameIn[i] === pass ? element("b", "new") : `pass ${cameIn[i] + 1}`);
-  const isNew = axis === (n_cached ? "n_new" : "n_all") || axis === "n_new";
   return range(matrix.rows).map((i) => [
     axis === "n_all" && n_cached > 0 && cameAt(i),
     isWide && `rms ${digits(size(matrix, i), 2)}`,
     added && axis === added.axes.at(-2) && `added ${digits(size(matricesOf(added)[0], i), 2)}`,
-    isNew && again[i] && element("span.again", "again"),
+    (axis === "n_new" || axis === "n_all" && !n_cached) && again[i]
+      && element("span.again", "again"),
   ].filter(Boolean));
 }
 
@@ -178,7 +187,8 @@ function tableOf({rows, columns, at, scale}, down, across, ends) {
   const cells = range(rows).map((i) => range(columns).map((j) =>
     element("td", {"--cell": cell(colour(at(i, j), scale))}, digits(at(i, j)))));
   const body = cells.map((row, i) => element("tr",
-    down && element("th", {scope: "row", lang: ""}, down[i]), row, ends[i].length && end("td.end", ends[i])));
+    down && element("th", {scope: "row", lang: ""}, down[i]), row,
+    ends[i].length > 0 && end("td.end", ends[i])));
   const table = element("table.numbers", across && element("thead", element("tr",
     down && element("td"), across.map((text) => element("th", {scope: "col", lang: ""}, text)))),
   element("tbody", body));
@@ -200,7 +210,7 @@ function gridOf(matrix, down, across, ends) {  // a row of cells for each row
   const cells = element("div.cells", {"--w": 1 / columns, "--h": 1 / rows}, canvas, cursor);
   const words = down && element("div.words", {lang: ""}, down.map((text) => element("span", text)));
   const made = element("div.grid", {"--rows": rows}, words, cells,
-    ends.flat().length > 0 && element("div.words.ends", ends.map((parts) => end("span.end", parts))));
+    ends.flat().length > 0 && element("div.words.ends", ends.map((x) => end("span.end", x))));
   const placeOf = ({offsetX, offsetY}) => [Math.floor(offsetY / canvas.clientHeight * rows),
     Math.floor(offsetX / canvas.clientWidth * columns)];
   return [made, placeOf, (i, j) =>
@@ -233,11 +243,9 @@ function bestTable(entry, most) {
       element("td", dtype === "bool" ? `${x === 1}` : digits(x, dtype === "float64" ? 6 : 3)),
       !most && bar(x))));
   const what = {
-    best: `${n} of ${n_all} tokens: the best by the model's logits, the text's next, and those `
-      + "beside the cut of a filter",
+    best: `${n} of ${n_all} tokens: the best, the text's next, and those beside a filter's cut`,
     moved: `the largest of ${n_all} numbers, which are no longer in the order of the ids`,
-    steps: `${n} of ${n_all} tokens in the order of their ids, around the text's next: at each, `
-      + "the sum grows",
+    steps: `${n} of ${n_all} tokens, in the order of their ids: at each, the sum grows`,
   };
   return most ? table : element("div", element("p.note",
     dtype === "bool" ? `true for ${n_true} of ${n_all} tokens` : what[order]), table);

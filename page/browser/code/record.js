@@ -68,11 +68,11 @@ function costOf(isOne) {
 
 const kindOf = ({name}) => data.nodes[name]?.[2];
 
-// Return the right operand of a sum or a product: an operation of the same stop, or a name.
-function rightOf(i, {name, label}) {
-  const sign = {MatMult: "@", Add: "+"}[data.nodes[name][2]];
-  return [...stops[i].operations, ...namesAt(i)].find((x) =>
-    label.endsWith(`${sign} ${x.label ?? x.name}`));
+// Return the right operand of a sum or a product. (A line may run an operation several times.)
+function rightOf(i, {name, value}) {
+  const {operations} = stops[i], [, right] = data.operands[name] ?? [];
+  const at = operations.findIndex((x) => x.name === name && x.value === value);
+  return operations.slice(0, at).findLast((x) => x.name === right);
 }
 
 // Return all names of the function when the line is about to run.
@@ -150,8 +150,7 @@ function idsIn({name, label = name, value}) {
 function tokensAlong(axis, n) {
   const {pass} = stops[state.at], {fresh, all} = data.passes[pass];
   const encoder = data.passes.slice(0, pass + 1).findLast(({isEncoder}) => isEncoder);
-  const found = {n_new: fresh, n_all: all, last: fresh.slice(-n), n_source: encoder?.fresh,
-    "n_group n_new": range(n).map((i) => fresh[i % fresh.length])}[axis];
+  const found = {n_new: fresh, n_all: all, last: fresh.slice(-n), n_source: encoder?.fresh}[axis];
   return found?.length === n ? found.map(token) : null;
 }
 

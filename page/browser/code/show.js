@@ -70,17 +70,19 @@ function showSource() {
 }
 
 function lineOf(text, number, ran) {
-  const [file, , , first, , last] = data.nodes[stops[state.at].node];
+  const {node, frame, pass} = stops[state.at], [file, , , first, , last] = data.nodes[node];
   const now = number >= first && number <= last;
   const kind = `${now ? ".now" : ""}${ran ? ".ran" : ""}${/^\s*(#|""")/.test(text) ? ".doc" : ""}`;
   const isHere = (i) => data.nodes[stops[i].node][0] === file
     && data.nodes[stops[i].node][3] === number;
   const next = () => goTo([...range(stops.length).slice(state.at + 1), ...range(state.at + 1)]
     .find(isHere));
+  const cost = ran && costOf((stop) =>  // in this call of the function, in this pass
+    stop.frame === frame && stop.pass === pass && data.nodes[stop.node][3] === number);
   const [code, comment] = text.split(/(?=  # )/);
   return element(`div.line${kind}`, {"data-line": number, ...ran ? {onclick: next} : {}},
     element("i", {"aria-hidden": "true"}, number === first ? `▶ ${number}` : `${number}`),
-    ran && element("small", costAt(number)), element("span", marked(code, number)),
+    cost && element("small", cost), element("span", marked(code, number)),
     comment && element("em", comment));
 }
 
@@ -88,12 +90,6 @@ function marked(code, number) {  // mark the part of the line that made the chos
   const [, , , first, column, last, end] = data.nodes[state.chosen?.name] ?? [];
   if (first !== number || last !== number) return code;
   return [code.slice(0, column), element("mark", code.slice(column, end)), code.slice(end)];
-}
-
-function costAt(number) {  // what a line costs in this call of the function, in this pass
-  const {frame, pass} = stops[state.at];
-  return costOf((stop) => stop.frame === frame && stop.pass === pass
-    && data.nodes[stop.node][3] === number);
 }
 
 // Return a line's operations, without names and others that say little.

@@ -17,9 +17,8 @@ const SECTIONS = [
 
 // Return [{part, name, at}] of a pass. A part in which nothing fits is one section.
 function sectionsOf(pass) {
-  const all = range(stops.length).filter((i) => stops[i].pass === pass);
   return partsOf(pass).flatMap((part) => {
-    const those = all.filter((i) => stops[i].part === part);
+    const those = here({pass, part});
     const kinds = SECTIONS.filter(([of]) => of === (part >= 0 ? "layer" : part));
     const found = kinds.map(([, name, fits]) =>
       ({part, name, at: those.find((i) => fits.test(stops[i].text))})).filter(({at}) => at >= 0);
@@ -31,8 +30,7 @@ function sectionsOf(pass) {
 const isFolded = (part) => part > 0 && (part !== stops[state.at].part || begins(state.at));
 
 const WAYS = {  // how to go on -> is this the stop to go to?
-  step: (i) => !isFolded(stops[i].part) || begins(i),
-  back: (i) => WAYS.step(i),
+  step: (i) => !isFolded(stops[i].part) || begins(i),  // and back
   into: () => true,
   over: (i) => depth(i) <= depth(state.at),
   out: (i) => i === stops[state.at].caller,
@@ -48,7 +46,8 @@ function set(changes) {
 
 function go(way) {
   const by = ["back", "out"].includes(way) ? -1 : 1;
-  for (let i = state.at + by; stops[i]; i += by) if (WAYS[way](i)) return goTo(i);
+  const fits = WAYS[way] ?? WAYS.step;
+  for (let i = state.at + by; stops[i]; i += by) if (fits(i)) return goTo(i);
 }
 
 // At the same line, its chosen part and its bookmark stay.
@@ -113,7 +112,7 @@ function leave({detail}) {  // after a click, the arrow keys step through the ru
   if (detail) document.activeElement.closest("button")?.blur();
 }
 
-// --- the address: #pass=2&part=1&line=18&head=3, and perhaps &bookmark=softmax&operation=4&row=2 ---
+// --- the address: #pass=2&part=1&line=18&head=3&bookmark=softmax&operation=4&row=2 ---
 
 let writing = null;
 
@@ -139,6 +138,7 @@ function follow() {
   const there = range(stops.length).filter((i) => stops[i].pass === number("pass") - 1
     && `${stops[i].part}` === words.get("part"));
   const at = there[clamp(number("line") - 1, 0, there.length - 1)] ?? beginning();
-  set({at, head: number("head"), row: words.has("row") ? number("row") : null,
-    bookmark: words.get("bookmark"), chosen: stops[at].operations[number("operation") - 1] ?? null});
+  const chosen = stops[at].operations[number("operation") - 1] ?? null;
+  const row = words.has("row") ? number("row") : null;
+  set({at, head: number("head"), row, bookmark: words.get("bookmark"), chosen});
 }
