@@ -28,6 +28,10 @@ def run(prompt="The dragon was", n=3, sampler=greedy, loop=generate.cached):
     return record, tokenizer, sequence
 
 
+def page_of(record, tokenizer, sequence):
+    return code_html(record, tokenizer, sequence.ids, sequence.n_prompt)
+
+
 VISIT = """visit(TOUR.find((place) =>
     place.dataset.name === arguments[0] && stopOf(place) !== undefined));"""
 
@@ -39,7 +43,7 @@ def made():
 
 @pytest.fixture(scope="module")
 def html(made):
-    return code_html(*made)
+    return page_of(*made)
 
 
 def test_the_page_has_the_record_s_numbers_rounded(browser, html, made):
@@ -111,7 +115,7 @@ def test_a_long_prompt_keeps_the_first_and_the_last_layer(browser):
     tokenizer, _ = utils.load("stories")
     ids = tokenizer.encode("Once upon a time, there was a girl." * 9)
     for n, whole in (16, True), (64, False):
-        html = code_html(*run(ids[:n], 4))
+        html = page_of(*run(ids[:n], 4))
         assert len(html) <= 3_000_000
         browser.open(html, 360)
         assert ("only what a line computes" in browser.text("#limits")) == (not whole)
@@ -125,12 +129,11 @@ def test_a_long_prompt_keeps_the_first_and_the_last_layer(browser):
 def test_what_the_page_cannot_show_is_refused():
     with pytest.raises(UserError, match="64 tokens, not 65: shorten"):
         run([5] * 65)
-    with pytest.raises(UserError, match="other code"):
-        page.show_code(*utils.load("stories-llama"), "Once")
     with pytest.raises(UserError, match="no pass"):
-        code_html(*run(n=0))
+        page_of(*run(n=0))
+    record, tokenizer, sequence = run(n=1)
     with pytest.raises(UserError, match="shorten the prompt"):
-        code_html(*run(n=1), most=1000)
+        code_html(record, tokenizer, sequence.ids, 3, most=1000)
 
 
 def test_a_notebook_gets_a_small_page_in_a_frame():
@@ -228,7 +231,7 @@ def test_bookmarks_ask_only_what_is_true_of_the_run(browser, html):
     press(browser, RIGHT)  # a bookmark ends where the reader goes on
     assert not browser.all("mark, #bookmarks [aria-pressed=true]")
     assert browser.text("#places").startswith("Begin with")
-    browser.open(code_html(*run(n=1)))
+    browser.open(page_of(*run(n=1)))
     assert browser.texts("#bookmarks button:disabled") == ["13 temperature", "14 top-k"]
 
 
@@ -267,7 +270,7 @@ def test_heads_stand_side_by_side_and_rows_say_where_they_come_from(browser, htm
 @pytest.mark.parametrize("loop", [generate.naive, generate.cached, drafted])
 def test_a_line_says_what_it_costs_and_which_rows_are_computed_again(browser, loop):
     record, tokenizer, sequence = run(loop=loop)
-    browser.open(code_html(record, tokenizer, sequence))
+    browser.open(page_of(record, tokenizer, sequence))
     costs = browser.js("""const all = stops.filter(({caller}) => caller === undefined);
         return ["flop", "bytes"].map((name) => sum(all.map((stop) => stop[name])))""")
     again = generate.Sequence(sequence.model, sequence.ids[:3], 3, greedy, 3)
