@@ -52,7 +52,8 @@ function addCosts() {
       stop.bytes += 4 * product(shape);
     }
   }
-  for (const [pass, one] of data.passes.entries()) one.cost = costOf((stop) => stop.pass === pass);
+  for (const [pass, one] of data.passes.entries())
+    one.cost = costOf(stops.filter((stop) => stop.pass === pass));
   for (const {caller, flop, bytes} of stops.toReversed()) if (stops[caller]) {
     stops[caller].flop += flop;
     stops[caller].bytes += bytes;
@@ -60,8 +61,8 @@ function addCosts() {
 }
 
 // Return the words for what these stops cost, or "".
-function costOf(isOne) {
-  const those = stops.filter(isOne), [flop, bytes] = ["flop", "bytes"].map((name) =>
+function costOf(those) {
+  const [flop, bytes] = ["flop", "bytes"].map((name) =>
     digits(sum(those.map((stop) => stop[name])) / 1e6));
   return flop === "0" ? "" : `${flop} MFLOP, ${bytes} MB`;
 }

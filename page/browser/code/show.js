@@ -56,10 +56,12 @@ function showWhere() {  // the functions that called one another
 // --- the source ---
 
 function showSource() {
-  const [file, , , first, , last] = data.nodes[stops[state.at].node], box = find("#source");
+  const {node, frame, pass} = stops[state.at], box = find("#source");
+  const [file, , , first, , last] = data.nodes[node];
+  const runs = stops.filter((stop) => stop.frame === frame && stop.pass === pass);
   const ran = new Set(stops.map(({node}) => data.nodes[node]).filter(([of]) => of === file)
     .map(([, , , line]) => line));
-  box.replaceChildren(...lines[file].map((text, i) => lineOf(text, i + 1, ran.has(i + 1))));
+  box.replaceChildren(...lines[file].map((text, i) => lineOf(text, i + 1, ran.has(i + 1), runs)));
   const inside = element("div.inside", {role: "group", "aria-label": "Parts of the line"},
     shownOperations(state.at).map(operation));
   if (inside.children.length) box.children[last - 1].after(inside);
@@ -69,16 +71,15 @@ function showSource() {
     box.scrollTop = Math.max(0, top - Math.max(20, (box.clientHeight - inside.clientHeight) / 3));
 }
 
-function lineOf(text, number, ran) {
-  const {node, frame, pass} = stops[state.at], [file, , , first, , last] = data.nodes[node];
+function lineOf(text, number, ran, runs) {  // runs: the stops in this call of the function
+  const [file, , , first, , last] = data.nodes[stops[state.at].node];
   const now = number >= first && number <= last;
   const kind = `${now ? ".now" : ""}${ran ? ".ran" : ""}${/^\s*(#|""")/.test(text) ? ".doc" : ""}`;
   const isHere = (i) => data.nodes[stops[i].node][0] === file
     && data.nodes[stops[i].node][3] === number;
   const next = () => goTo([...range(stops.length).slice(state.at + 1), ...range(state.at + 1)]
     .find(isHere));
-  const cost = ran && costOf((stop) =>  // in this call of the function, in this pass
-    stop.frame === frame && stop.pass === pass && data.nodes[stop.node][3] === number);
+  const cost = ran && costOf(runs.filter((stop) => data.nodes[stop.node][3] === number));
   const [code, comment] = text.split(/(?=  # )/);
   return element(`div.line${kind}`, {"data-line": number, ...ran ? {onclick: next} : {}},
     element("i", {"aria-hidden": "true"}, number === first ? `▶ ${number}` : `${number}`),
