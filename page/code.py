@@ -31,8 +31,8 @@ LIMITS = [  # what is left out of a page that would be too large, at each level 
     "",
     "Wide arrays inside a line are left out, except in the first and the last layer.",
     "Wide arrays are left out, except in the first and the last layer.",
-    "Wide arrays are left out, except in the first and the last layer. In the layers of the first "
-    "pass, only what a line computes is kept.",
+    "Only the first and the last layer have numbers; in the first pass, only those that a line "
+    "computes are kept.",
 ]
 
 
@@ -102,7 +102,7 @@ def in_html(file):  # so that it can be read without JavaScript
 class Packing:
     """The numbers of a page. level: how much is left out. 0: nothing; 1: in inner layers, neither
     the first nor the last, wide arrays that are no line's result; 2: all their wide arrays; 3:
-    also, in the first pass, all arrays in layers that are no line's result.
+    all their arrays; in the first pass, also those of other layers that are no line's result.
 
     values: as in the record, but of an array's numbers only their type and place: {"shape": [3, 7],
     "dtype": "float32", "type": "f4", "at": [120]} begins at number 120 of arrays["f4"]."""
@@ -141,13 +141,17 @@ class Packing:
             axes = self.known_axes.get((place, node, key), ())
             axes = axes if len(axes) == len(shape) else (None,) * len(shape)
             is_result = key[0] == entries[-1][0] and "list" not in self.values[value]
-            least = 2 if part in self.inner and WIDE & {*axes} else 4  # the first level without it
-            if not is_result and isinstance(part, int):
-                least = min(least - 1, 4 if n_pass else 3)
-            if self.level < least:
+            if self.level < self.least(part, n_pass, is_result, bool(WIDE & {*axes})):
                 self.keep(value, axes, self.lengths[n_pass])
             found += [key[0], value, axes]
         return [node, frame, n_pass, part, found]
+
+    def least(self, part, n_pass, is_result, is_wide):
+        """Return the least level at which an array is left out: see LIMITS."""
+        if part in self.inner and is_wide:
+            return 2 if is_result else 1
+        is_inside = isinstance(part, int) and not is_result
+        return 3 if part in self.inner or (is_inside and n_pass == 0) else 4
 
     def keep(self, value, axes, length):
         """Keep the numbers of an array, or of the arrays in a list."""

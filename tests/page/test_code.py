@@ -118,7 +118,7 @@ def test_a_long_prompt_keeps_the_first_and_the_last_layer(browser):
         html = page_of(*run(ids[:n], 4))
         assert len(html) <= 3_000_000
         browser.open(html, 360)
-        assert ("only what a line computes" in browser.text("#limits")) == (not whole)
+        assert ("those that a line computes" in browser.text("#limits")) == (not whole)
         browser.js("goTo(stops.findIndex((s) => s.part === 2));" + VISIT, "activation")
         browser.all(".operation .shape:not(:empty)")[0].click()
         assert "not in this page" in browser.text("#chosen")

@@ -173,7 +173,8 @@ function endsOf(entry, matrix) {
   return range(matrix.rows).map((i) => [
     axis === "n_all" && n_cached > 0 && cameAt(i),
     isWide && `rms ${digits(size(matrix, i), 2)}`,
-    added && axis === added.axes.at(-2) && `added ${digits(size(matricesOf(added)[0], i), 2)}`,
+    added && hasNumbers(added) && axis === added.axes.at(-2)
+      && `added ${digits(size(matricesOf(added)[0], i), 2)}`,
     (axis === "n_new" || axis === "n_all" && !n_cached) && again[i]
       && element("span.again", "again"),
   ].filter(Boolean));
