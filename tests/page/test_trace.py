@@ -1,9 +1,10 @@
 """A record of lines and operations equals what a debugger sees in a second, plain run."""
 
+import builtins
 import functools
+import linecache
 import re
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,15 +14,16 @@ import generate
 import gpt2
 import utils
 from generate import Sequence
-from page.axes import axes_in
-from page.code import MODULES
+import speculative
+from page.axes import axes_in, numbered
+from page.sources import files_of
 from page.trace import SKIPPED, Record, local_names, recording
 from samplers import make_sampler
 from tests.support.pages import drafted
 from tests.support.tiny import tiny_gpt2
 
-FILES = {module.__file__: module.__name__ for module in MODULES}
-ONCE = "append|extend|cut|draw|random|reserve|model|advance|propose|learn|verify|block|attention"
+FILES = files_of(generate, speculative, gpt2)
+ONCE = "append|commit|make_room|extend|cut|draw|random|reserve|model|advance|propose|learn|verify|block|attention"
 
 
 def run(method):
@@ -36,7 +38,7 @@ def run(method):
 @functools.cache
 def recorded(method):
     sequence, loop = run(method)
-    with recording(MODULES, sequence.model) as record:
+    with recording(FILES, sequence.model) as record:
         list(loop())
     return record, sequence
 
@@ -45,7 +47,7 @@ class Debugger:
     """Follows a plain run with sys.settrace, and compares each stop of a record with it."""
 
     def __init__(self, record):
-        self.record, self.plain = record, Record(None)
+        self.record, self.plain = record, Record({})
         self.next, self.frames, self.last, self.names, self.lines = 0, {}, {}, {}, set()
         self.n_names = self.n_operations = 0
 
@@ -108,13 +110,14 @@ def content(record, number):
 
 @functools.cache
 def source(file):
-    return Path(sys.modules[file].__file__).read_text("utf-8").splitlines()
+    [path] = [path for path, name in FILES.items() if name == file]
+    return linecache.getlines(path)
 
 
 def segment(node):
     file, _, _, line, column, last, end = node
     lines = source(file)[line - 1 : last]
-    return "(" + "\n".join([*lines[:-1], lines[-1][:end]])[column:] + ")"
+    return "(" + "".join([*lines[:-1], lines[-1][:end]])[column:] + ")"
 
 
 @pytest.mark.parametrize("method", ["naive", "cached", "speculative"])
@@ -136,12 +139,12 @@ def test_a_record_is_what_a_debugger_sees_in_a_plain_run(method):
 
 def test_the_modules_are_as_before_even_after_an_error():
     model, code = tiny_gpt2(), gpt2.attention.__code__.co_code
-    before = [vars(module).copy() for module in MODULES]
-    with pytest.raises(IndexError), recording(MODULES, model):
+    before = vars(gpt2).copy(), vars(builtins).copy()
+    with pytest.raises(IndexError), recording(FILES, model):
         model([99])
-    assert [vars(module) for module in MODULES] == before
+    assert (vars(gpt2), vars(builtins)) == before
     assert gpt2.attention.__code__.co_code == code
-    with recording(MODULES, model) as record:
+    with recording(FILES, model) as record:
         sampler = make_sampler(top_k=2)
         assert len([*generate.cached(model, Sequence(model, [1], 9))]) == 9
     assert len(record.passes) == 4 and record.done  # the text goes on, the record does not
@@ -151,12 +154,12 @@ def test_the_modules_are_as_before_even_after_an_error():
 def test_the_names_of_the_axes_are_those_of_gpt2_s_comments():
     """A comment like # [n_new] says the axes of what a line computes."""
     record, _ = recorded("cached")
-    axes, checked = axes_in(MODULES), set()
+    axes, checked = axes_in(record), set()
     for node, frame, _, _, entries in record.stops:
         file, _, _, line, *_ = record.nodes[node]
         said = re.findall(r"\[([^\]]*)\]", source(file)[line - 1].partition("  # ")[2])
-        if file == "gpt2" and entries and len(said) == 1:
-            found = axes[record.frames[frame][1], node, entries[-1][0]]
+        if file == "gpt2.py" and entries and len(said) == 1:
+            found = axes[record.frames[frame][1], node, [*numbered(entries)][-1][0]]
             for ours, theirs in zip(found[::-1], said[0].split(", ")[::-1]):
                 assert theirs in ("...", ours), (line, found)
                 checked.add((line, ours))
