@@ -17,7 +17,9 @@ from page.sources import files_of
 from page.trace import Enough, recording
 
 MOST_BYTES = 1_500_000
-USAGE = "say which program, perhaps its words, and the page: pico.forward 'The dragon was' code.html"
+USAGE = (
+    "say which program, perhaps its words, and the page: pico.forward 'The dragon was' code.html"
+)
 
 
 def main(name="", *words):

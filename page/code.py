@@ -1,8 +1,8 @@
 """Make a page that steps through the code of a run, with the values of names and operations.
 
-    with stepping(model, len(ids)) as record:
-        list(cached(model, sequence))
-    page = code_html(record, tokenizer, sequence.ids, sequence.n_prompt)
+with stepping(model, len(ids)) as record:
+    list(cached(model, sequence))
+page = code_html(record, tokenizer, sequence.ids, sequence.n_prompt)
 """
 
 import json

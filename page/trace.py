@@ -180,7 +180,12 @@ class Record:
     def encoders(self):
         """Return the numbers of the passes that compute no logits for the passes after them."""
         n_vocabs = [len(one.params["wte"]) for one in self.passes]
-        ends = [(i, self.shape(x)[-1:]) for *_, i, part, all in self.stops if part == "out" for _, x in all]
+        ends = [
+            (i, self.shape(x)[-1:])
+            for *_, i, part, all in self.stops
+            if part == "out"
+            for _, x in all
+        ]
         scored = {i for i, shape in ends if shape == (n_vocabs[i],)}
         return [i for i in range(len(self.passes) - 1) if i not in scored]
 

@@ -12,9 +12,9 @@ from threadpoolctl import threadpool_limits
 
 import generate
 import gpt2
+import speculative
 import utils
 from generate import Sequence
-import speculative
 from page.axes import axes_in, numbered
 from page.sources import files_of
 from page.trace import SKIPPED, Record, local_names, recording

@@ -141,7 +141,9 @@ function wordsOf({value, axes}, depth = 0) {  // a value that is not drawn as an
 // Return the ids in a value if they are token ids, as its name or source says; else null.
 function idsIn({name, label = name, value}) {
   const {shape, list = [value], dtype} = data.values[value];
-  if (!/\b(ids|drafts|tokens?|searchsorted)\b/.test(label)) return null;
+  // An index or a bracket may follow, but no attribute: ids.shape[-1] is no token.
+  const last = /\b(ids|drafts|tokens?)(\[[^[\]]*\])*\)*$|searchsorted/;
+  if (!last.test(label) || /\b(len|shape)\b/.test(label)) return null;
   if (shape) return shape.length === 1 && dtype.startsWith("int") ? numbers(value) : null;
   const found = list.map((part) => data.values[part].text);
   return found.length && found.every((id) => id in data.labels) ? found : null;
