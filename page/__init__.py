@@ -45,8 +45,8 @@ def show(tokenizer, model, prompt: str, n: int = 40, seed: int = 0, loop=cached,
 
 
 def show_code(tokenizer, model, prompt: str, n: int = 3, seed: int = 0, loop=cached, **settings):
-    """Generate n tokens, and show in a notebook how the code ran, line by line. loop: a loop, or any
-    function with arguments named model and ids, perhaps n. It may come from a cell."""
+    """Generate n tokens, and show in a notebook how the code ran, line by line. loop: a loop, or
+    any function with arguments named model and ids, perhaps n. It may come from a cell."""
     prompt_ids, names, text = tokenizer.encode(prompt), signature(loop).parameters, []
 
     def run():
