@@ -337,7 +337,7 @@ def words_of(*path):
 def length_of(cache):
     """Return the number of tokens in a cache: it has a length, or the keys of each layer."""
     if isinstance(cache, dict):
-        cache = [*cache.values()]
+        cache = [x for x in cache.values() if np.ndim(x) != 1]  # not {"g": [n_embd], ...}
     first = cache[0] if isinstance(cache, list) and cache else None
     if isinstance(first, np.ndarray):  # [..., n, d_head]
         return first.shape[-2] if first.ndim > 1 else len(cache)

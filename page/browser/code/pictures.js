@@ -50,9 +50,8 @@ function sideBySide(entry, index) {
   const {node, caller} = stops[state.at], shape = `${data.values[entry.value].shape}`;
   const calls = range(stops.length).filter((i) => stops[i].node === node
     && stops[i].caller === caller && caller !== undefined);
-  if (new Set(calls.map((i) => stops[i].frame)).size < 2)
-    return [{matrix: own[0], chosen: true}];
-  const others = calls.map((i) => [...namesAt(i), ...stops[i].operations].find(({name, value}) =>
+  const isAlone = new Set(calls.map((i) => stops[i].frame)).size < 2;
+  const others = isAlone ? [undefined] : calls.map((i) => [...namesAt(i), ...stops[i].operations].find(({name, value}) =>
     name === entry.name && `${data.values[value].shape}` === shape && numbers(value)));
   if (others.includes(undefined)) return [{matrix: own[0], chosen: true}];
   const kind = /attention$/.test(data.nodes[node][1]) ? "head" : "call";

@@ -71,9 +71,8 @@ function goToPass(pass) {
 }
 
 function goToPart(by) {
-  const {pass, part} = stops[state.at], parts = partsOf(pass);
-  const next = parts[parts.indexOf(part) + by];
-  if (next !== undefined) goTo(alike(pass, next));
+  const {pass, part} = stops[state.at], parts = partsOf(pass), at = parts.indexOf(part) + by;
+  if (at in parts) goTo(alike(pass, parts[at]));
 }
 
 const KEYS = {ArrowRight: () => go("step"), ArrowLeft: () => go("back"),
