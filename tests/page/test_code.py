@@ -206,7 +206,7 @@ def test_each_stop_is_drawn_and_its_address_leads_back(browser, html):
     browser.wait("return /^#pass=2&part=2&line=\\d+&head=3&bookmark=softmax/.test(location.hash)")
     at, address = place(browser), browser.js("return location.hash")
     browser.open(html, address=address)
-    assert place(browser) == at and browser.text("mark").startswith("softmax(q")
+    assert place(browser) == at and browser.text("mark").startswith("softmax(")
     assert browser.text("#bookmarks [aria-pressed=true]") == "6 softmax"
     assert browser.text("#chosen .heads [aria-pressed=true]") == "head 3"
 
