@@ -78,7 +78,8 @@ def stepped(tokenizer, recorder, run, text=()):
             failed = error
     if failed and not record.passes:
         raise failed
-    shown = framed(code_html(record, tokenizer, *text, most=SMALL))
+    ids, n_prompt = text or ((), 0)
+    shown = framed(code_html(record, tokenizer, ids, n_prompt, SMALL))
     if not failed:
         return shown
     from IPython.display import display

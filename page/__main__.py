@@ -25,14 +25,14 @@ USAGE = (
 def main(name="", *words):
     if not words:
         raise UserError(USAGE)
-    *words, file = words
+    *given, file = words
     try:
         module = importlib.import_module(name)
     except ModuleNotFoundError as error:
         raise UserError(f"there is no program {name}: {error}") from None
     names, errors = vars(module), []
     program = compile(ast.Module(main_of(module), []), str(module.__file__), "exec")
-    sys.argv = [name, *words]
+    sys.argv = [name, *given]
 
     def make(record):
         tokenizers = [x for x in names.values() if hasattr(x, "token_bytes")]

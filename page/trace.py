@@ -174,7 +174,9 @@ class Record:
     @property
     def first(self):
         """Return the key of the main model, the largest: others draft for it."""
-        return id(self.model.params["wte"]) if self.model else max(self.counts, key=self.counts.get)
+        if self.model:
+            return id(self.model.params["wte"])
+        return max(self.counts, key=lambda key: self.counts[key])
 
     @property
     def encoders(self):
@@ -327,7 +329,7 @@ def parameters(tree, *path):
 
 def words_of(*path):
     """Return the shape of a parameter in words, such as ["n_qkv", "d"], or [] if it is none."""
-    *_, outer, name, last = *[""] * 3, *path
+    *_, outer, name, last = ["", "", "", *path]
     is_layer = last in ("w", "b", "g")
     outer, name = (outer, name) if is_layer else (name, last)
     words = SHAPES.get(f"{outer}.{name}") or SHAPES.get(name) or "d" * is_layer
