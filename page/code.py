@@ -31,8 +31,8 @@ LIMITS = [  # what is left out of a page that would be too large, at each level 
     "",
     "Wide arrays inside a line are left out, except in the first and the last layer.",
     "Wide arrays are left out, except in the first and the last layer.",
-    "Only the first and the last layer have numbers; in the first pass, only those that a line "
-    "computes are kept.",
+    "Only the first and the last layer have numbers: those that a line computes and, after the "
+    "first pass, narrow arrays inside a line.",
 ]
 
 
@@ -102,7 +102,8 @@ def in_html(file):  # so that it can be read without JavaScript
 class Packing:
     """The numbers of a page. level: how much is left out. 0: nothing; 1: in inner layers, neither
     the first nor the last, wide arrays that are no line's result; 2: all their wide arrays; 3:
-    all their arrays; in the first pass, also those of other layers that are no line's result.
+    all their arrays; in other layers, wide ones that are no line's result; in the first pass, all
+    that are none.
 
     values: as in the record, but of an array's numbers only their type and place: {"shape": [3, 7],
     "dtype": "float32", "type": "f4", "at": [120]} begins at number 120 of arrays["f4"]."""
@@ -150,8 +151,8 @@ class Packing:
         """Return the least level at which an array is left out: see LIMITS."""
         if part in self.inner and is_wide:
             return 2 if is_result else 1
-        is_inside = isinstance(part, int) and not is_result
-        return 3 if part in self.inner or (is_inside and n_pass == 0) else 4
+        is_left = isinstance(part, int) and not is_result and (is_wide or n_pass == 0)
+        return 3 if part in self.inner or is_left else 4
 
     def keep(self, value, axes, length):
         """Keep the numbers of an array, or of the arrays in a list."""
