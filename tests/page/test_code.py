@@ -208,7 +208,7 @@ def test_each_stop_is_drawn_and_its_address_leads_back(browser, html):
     browser.open(html, address=address)
     assert place(browser) == at and browser.text("mark").startswith("softmax(")
     assert browser.text("#bookmarks [aria-pressed=true]") == "6 softmax"
-    assert browser.text("#chosen .heads [aria-pressed=true]") == "head 3"
+    assert browser.text("#chosen .heads [aria-pressed=true]").strip() == "head 3"
 
 
 @pytest.mark.slow
