@@ -31,6 +31,7 @@ def main(name="", *words):
     except ModuleNotFoundError as error:
         raise UserError(f"there is no program {name}: {error}") from None
     names, errors = vars(module), []
+    nothing = UserError(f"{name} runs no model that can be shown: try pico.forward")
     program = compile(ast.Module(main_of(module), []), str(module.__file__), "exec")
     sys.argv = [name, *given]
 
@@ -39,10 +40,12 @@ def main(name="", *words):
         if errors and not record.passes:
             raise errors[0]
         if not (record.passes and tokenizers):
-            raise UserError(f"{name} runs no model that can be shown: try pico.forward")
+            raise nothing
         return code_html(record, tokenizers[0], most=MOST_BYTES)
 
     with writing(file, recording(files_of(module), ends=True), make) as record:
+        if not record.adder.loops:
+            raise nothing
         try:
             exec(program, names)
         except Enough:
