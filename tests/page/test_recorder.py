@@ -51,7 +51,7 @@ def test_a_recorded_value_is_a_copy_and_of_several_results_the_first():
         logits = model([1, 2, 3], cache)
     expected = logits.copy()
     logits[:] = 0
-    np.testing.assert_array_equal(calls[0].calls[-1].value, expected)
+    np.testing.assert_array_equal(calls[0].named("linear")[-1].value, expected)
     assert calls[0].named("new_positions")[0].value.tolist() == [0, 1, 2]
 
 
