@@ -14,13 +14,15 @@ import generate
 import gpt2
 import speculative
 import utils
-from generate import Sequence
+from generate import Sequence, begin
+from loading.errors import UserError
+from page import __main__ as stepper
 from page.axes import axes_in, numbered
 from page.sources import files_of
 from page.trace import SKIPPED, Record, local_names, recording
 from samplers import make_sampler
 from tests.support.pages import drafted
-from tests.support.tiny import tiny_gpt2
+from tests.support.tiny import checkpoint, checkpoints, tiny_gpt2
 
 FILES = files_of(generate, speculative, gpt2)
 ONCE = "append|commit|make_room|self_attention|extend|cut|draw|random|model|advance|propose|learn"
@@ -138,6 +140,14 @@ def test_a_record_is_what_a_debugger_sees_in_a_plain_run(method):
     assert debugger.lines <= {(n[0], line) for n in nodes for line in range(n[3], n[5] + 1)}
 
 
+@pytest.mark.parametrize("words", ["json", "pico.merges 50"])
+def test_a_program_without_a_model_is_refused_in_one_line(tmp_path, words):
+    name, *rest = words.split()
+    with pytest.raises(UserError, match="runs no model that can be shown"):
+        stepper.main(name, *rest, f"{tmp_path / 'code.html'}")
+    assert not [*tmp_path.iterdir()]
+
+
 def test_the_modules_are_as_before_even_after_an_error():
     model, code = tiny_gpt2(), gpt2.attention.__code__.co_code
     before = vars(gpt2).copy(), vars(builtins).copy()
@@ -150,6 +160,23 @@ def test_the_modules_are_as_before_even_after_an_error():
         assert len([*generate.cached(model, Sequence(model, [1], 9))]) == 9
     assert len(record.passes) == 4 and record.done  # the text goes on, the record does not
     assert sampler(np.arange(4, dtype=np.float32), []).tolist()[:2] == [0, 0]  # made in the block
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", checkpoints("gpt2", "llama", "seq2seq"))
+def test_every_axis_in_a_pass_has_a_name_in_every_family(name):
+    model = checkpoint(name)
+    with recording(files_of(generate, speculative, model), model) as record:
+        runs, start = begin(model, [1, 5, 3, 2, 4])
+        list(generate.cached(runs, Sequence(runs, start, 2)))
+    axes, nameless = axes_in(record), []
+    stops = [stop for stop in record.stops if stop[3] not in ("loop", "draw")]
+    for node, frame, _, _, entries in stops:
+        for key, value in numbered(entries):
+            shape, place = record.shape(value), (record.frames[frame][1], node, key)
+            for axis, n in zip(axes.get(place, ()), shape, strict=True):
+                nameless += [(record.nodes[node], shape)] * (axis is None and n > 1)
+    assert nameless == [] and len(stops) > 100
 
 
 def test_the_names_of_the_axes_are_those_of_gpt2_s_comments():
