@@ -174,7 +174,8 @@ def test_every_axis_in_a_pass_has_a_name_in_every_family(name):
     for node, frame, _, _, entries in stops:
         for key, value in numbered(entries):
             shape, place = record.shape(value), (record.frames[frame][1], node, key)
-            for axis, n in zip(axes.get(place, ()), shape, strict=True):
+            names = axes[place] if shape else ()  # in a layer without rotation, it is None
+            for axis, n in zip(names, shape, strict=True):
                 nameless += [(record.nodes[node], shape)] * (axis is None and n > 1)
     assert nameless == [] and len(stops) > 100
 
