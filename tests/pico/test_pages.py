@@ -1,7 +1,12 @@
 """Each page of pico/ computes what its full file computes, and prints what it promises."""
 
+import base64
+import json
+import re
+import shlex
 import subprocess
 import sys
+import zlib
 from collections import Counter, defaultdict
 from functools import partial
 
@@ -20,6 +25,7 @@ from pico import cache, choices, drafts, factors, forward, llama, load, merges, 
 from samplers import Sampler
 from terminal import cli
 from tests.support.checkpoints import ROOT
+from tests.support.pages import data_of
 from tests.support.tiny import as_function, chain_rule, checkpoint, opposite, p_value, tiny_gpt2
 
 PROMPTS = ["Once upon a time", "The dragon was"]
@@ -211,6 +217,25 @@ PRINTED = {
 def test_a_page_prints_what_it_promises(name):
     printed = program("-m", f"pico.{name}").stdout
     assert all(part in printed for part in PRINTED[name]) and "False" not in printed
+
+
+def shown(page):
+    """Return the source, the ids and, of each stop, its line and its arrays' shapes and axes."""
+    data = json.loads(zlib.decompress(base64.b64decode(data_of(page)["code"][1])))
+    stops = [
+        (data["nodes"][node], [data["values"][i].get("shape") for i in all[1::3]], all[2::3])
+        for node, *_, all in data["stops"]
+    ]
+    return re.findall("<pre id=.*?</pre>", page, re.S), data["ids"], stops
+
+
+def test_the_page_in_the_repository_shows_the_program_as_it_is(tmp_path):
+    made, fresh = ROOT / "pico/forward.html", tmp_path / "fresh.html"
+    command = f'python -m page pico.forward "The dragon was" {made.relative_to(ROOT)}'
+    assert command in (ROOT / "README.md").read_text("utf-8")
+    program(*shlex.split(command)[1:-1], fresh)
+    assert made.stat().st_size <= 1_500_000
+    assert shown(made.read_text("utf-8")) == shown(fresh.read_text("utf-8")), f"run: {command}"
 
 
 def test_forward_prints_what_generate_prints_up_to_the_end_of_the_context(capsys):
