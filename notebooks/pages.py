@@ -28,10 +28,10 @@ def write_site(folder, name, lesson):
     """Write the site into a folder. name: owner/name on GitHub. lesson: makes a lesson's cells."""
     top, *ready = [(SITE / file).read_text("utf-8") for file in ("top.html", "ready.txt")]
     for command, says in re.findall("(.+)\n(.+)", *ready):  # a command writes a page
-        _, script, *words = shlex.split(command)
-        generate = [sys.executable, PROJECT / script, *words]
-        subprocess.run(generate, cwd=folder, check=True, capture_output=True)
-        target, line = folder / words[-1], top.replace("<!-- command -->", command)
+        _, *words, file = shlex.split(command)
+        target, line = folder / file, top.replace("<!-- command -->", command)
+        run = [sys.executable, *words, target]
+        subprocess.run(run, cwd=PROJECT, check=True, capture_output=True)
         text = target.read_text("utf-8").replace("<main>", f"{line}<main>", 1)
         target.write_text(text.replace("<!-- says -->", says), "utf-8")
     done, todo = set(), {PROJECT / "index"}
