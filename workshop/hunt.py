@@ -76,8 +76,7 @@ def choose(step: str | None, seed: int) -> tuple[str, Mistake, tuple[Seen, Seen]
             tapes = [(Tape(p, build(p.source, wrong)), right_tape(p)) for p in parts]
             differ = next(filter(None, (difference(*both, is_right) for both in tapes)), None)
             raised = any(isinstance(a.value, Raised) for tape, _ in tapes for a in tape)
-            is_there = code(wrong) != code()  # not in a variant of our code
-            if differ and all(differ) and not raised and is_there:
+            if differ and all(differ) and not raised and code(wrong) != code():
                 return step, wrong, differ
 
 
