@@ -101,7 +101,7 @@ def tell(a: Seen | None, b: Seen | None) -> str:
         return ": ".join(filter(None, places))
     if not a or not b:
         return "the function returns too early, or too late"
-    if a.value is None and b.value is not None:
+    if a.value is None and hasattr(b.value, "__len__"):
         return f"{b.label}: the function returns None: is a return missing?"
     if b.kind == "~":
         return f"{b.label}: {odd_one(a.value, b.value)}"
