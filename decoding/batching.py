@@ -25,7 +25,7 @@ import numpy as np
 
 from decoding.drafters import common_prefix
 from generate import Sequence, advance
-from gpt2 import Cache
+from gpt2 import Cache, new_positions
 from samplers import Ids, draw
 
 
@@ -135,10 +135,10 @@ class Rows(Cache):
 
     def append(self, layer, k, v):  # 2 x [n_rows, n_head, n_new, d_head]
         n_rows, _, n_new, _ = k.shape
-        n_all = self.length.max() + n_new
+        positions = new_positions(n_new, self.n_ctx, self)  # [n_rows, n_new]
+        n_all = positions.max() + 1
         self.make_room(n_all)
         rows = np.arange(n_rows)[:, None]
-        positions = self.length[:, None] + np.arange(n_new)  # [n_rows, n_new]
         self.kv[0, layer][rows, :, positions] = k.swapaxes(1, 2)
         self.kv[1, layer][rows, :, positions] = v.swapaxes(1, 2)
         return self.kv[:, layer, ..., :n_all, :]

@@ -17,9 +17,9 @@ Greedy decoding misses a likely text that begins with a less likely token:
 So the search keeps the `width` best beginnings (beams) at once. Each step continues every beam with
 every token: that makes width x n_vocab candidates. Of the best, those that end are finished texts,
 and the first `width` others are the new beams. Finished texts are ranked by their score, which is
-log P(tokens) / n_tokens ** length_penalty.
-Lowerre 1976, "The HARPY Speech Recognition System". Where implementations differ, this code follows
-transformers 5. It leaves out beam sampling, groups of diverse beams, and constraints.
+log P(tokens) / n_tokens ** length_penalty. Lowerre 1976, "The HARPY Speech Recognition System".
+Where implementations differ, this code follows transformers 5. It leaves out beam sampling, groups
+of diverse beams, and constraints.
 """
 
 from collections.abc import Callable, Collection

@@ -61,7 +61,7 @@ class Llama:
         ids = np.asarray(ids)
         n_new = ids.shape[-1]
         positions = gpt2.new_positions(n_new, self.n_ctx, cache)
-        cos_sin = rotations(positions, self.frequencies)  # of each layer
+        cos_sin = rotations(positions, self.frequencies)  # one pair for each layer
         mask = gpt2.causal_mask(positions)
         x = self.params["wte"][ids] * self.embed_scale  # [..., n_new, n_embd]
         for layer, block in enumerate(self.params["blocks"]):
@@ -89,6 +89,7 @@ class Llama:
     def self_attention(
         self, x, q, k, v, o, cos_sin, mask, cache, layer, q_norm=None, k_norm=None
     ):  # [..., n_new, n_embd] -> same
+        """Mix the tokens. Several query heads share one head of keys and values."""
         queries = norm(gpt2.linear(x, **q), q_norm, self.eps)
         keys = norm(gpt2.linear(x, **k), k_norm, self.eps)
         values = gpt2.linear(x, **v)

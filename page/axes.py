@@ -25,10 +25,7 @@ WORDS |= {"n_buckets": "n_buckets"}  # in a parameter's shape -> the axis
 CACHE = [("k|v", 2), ("n_layer", 19), ("n_slots", 8), ("n_slots", 20)]  # it grows from 8 slots
 CACHE += [("n_more", 12)]
 GROUPS = [["n_new", "n_all"], ["n_embd", "n_head d_head", "n_kv_head d_head"]]
-GROUPS += [
-    ["n_head", "n_kv_head"],
-    ["4 n_embd", "n_inner"],
-]  # where sizes are always equal, the first name is enough
+GROUPS += [["n_head", "n_kv_head"], ["4 n_embd", "n_inner"]]  # if always equal: the first name
 
 
 def axes_in(record):
