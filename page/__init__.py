@@ -47,45 +47,33 @@ def show(tokenizer, model, prompt: str, n: int = 40, seed: int = 0, loop=cached,
 def show_code(tokenizer, model, prompt: str, n: int = 3, seed: int = 0, loop=cached, **settings):
     """Generate n tokens, and show in a notebook how the code ran, line by line. loop: a loop, or
     any function with arguments named model and ids, perhaps n. It may come from a cell."""
-    prompt_ids, names, text = tokenizer.encode(prompt), signature(loop).parameters, []
-
-    def run():
+    prompt_ids, names = tokenizer.encode(prompt), signature(loop).parameters
+    with stepping(model, len(prompt_ids), loop) as record:
         runs, start = begin(model, prompt_ids)
         sequence = Sequence(runs, start, n, make_sampler(**settings), seed)
         given = {"model": runs, "sequence": sequence, "ids": start, "n": n}
-        text.extend([sequence.ids, sequence.n_prompt] if "sequence" in names else [])
-        return loop(**{name: x for name, x in given.items() if name in names})
-
-    return stepped(tokenizer, stepping(model, len(prompt_ids), loop), run, text)
+        found = loop(**{name: x for name, x in given.items() if name in names})
+        list(found if isgenerator(found) else [])
+    ids, n_prompt = (sequence.ids, sequence.n_prompt) if "sequence" in names else ((), 0)
+    return display(record, code_html(record, tokenizer, ids, n_prompt, SMALL))
 
 
 def walk(tokenizer, model, f, *args):
     """Call f(*args), which runs passes of a model, and show in a notebook how its code ran."""
-    return stepped(tokenizer, stepping(model, 0, f), lambda: f(*args))
+    with stepping(model, 0, f) as record:
+        found = f(*args)
+        list(found if isgenerator(found) else [])
+    return display(record, code_html(record, tokenizer, most=SMALL))
 
 
-def stepped(tokenizer, recorder, run, text=()):
-    """Record run(), and return its page. If it raises an error, show the page, then raise it. text:
-    see code_html."""
-    failed = None
-    with recorder as record:
-        try:
-            found = run()
-            for _ in found if isgenerator(found) else []:
-                pass
-        except Exception as error:
-            record.fail(error)
-            failed = error
-    if failed and not record.passes:
-        raise failed
-    ids, n_prompt = text or ((), 0)
-    shown = framed(code_html(record, tokenizer, ids, n_prompt, SMALL))
-    if not failed:
-        return shown
-    from IPython.display import display
+def display(record, page):
+    """Return what a notebook displays. If an error ended the run, show the page, then raise it."""
+    if not record.raised:
+        return framed(page)
+    from IPython import display as notebook
 
-    display(shown)
-    raise failed
+    notebook.display(framed(page))
+    raise record.raised
 
 
 def framed(page: str):  # a page -> what a notebook displays

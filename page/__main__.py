@@ -9,12 +9,13 @@ import ast
 import importlib
 import linecache
 import sys
+from types import FunctionType
 
 from loading.errors import UserError
 from page.code import code_html
 from page.file import writing
 from page.sources import files_of
-from page.trace import Enough, recording
+from page.trace import recording
 
 MOST_BYTES = 1_500_000
 USAGE = (
@@ -30,32 +31,25 @@ def main(name="", *words):
         module = importlib.import_module(name)
     except ModuleNotFoundError as error:
         raise UserError(f"there is no program {name}: {error}") from None
-    names, errors = vars(module), []
-    nothing = UserError(f"{name} runs no model that can be shown: try pico.forward")
     program = compile(ast.Module(main_of(module), []), str(module.__file__), "exec")
-    sys.argv = [name, *given]
+    sys.argv, files = [name, *given], files_of()
+    nothing = UserError(f"{name} runs no model that can be shown: try pico.forward")
 
     def make(record):
-        tokenizers = [x for x in names.values() if hasattr(x, "token_bytes")]
-        if errors and not record.passes:
-            raise errors[0]
+        tokenizers = [x for x in vars(module).values() if hasattr(x, "token_bytes")]
         if not (record.passes and tokenizers):
             raise nothing
         return code_html(record, tokenizers[0], most=MOST_BYTES)
 
-    with writing(file, recording(files_of(module), ends=True), make) as record:
-        if not record.adder.loops:
+    with writing(file, recording(files), make) as record:
+        codes = [f.__code__ for f in vars(module).values() if isinstance(f, FunctionType)]
+        places = {(files.get(code.co_filename), code.co_name) for code in codes}
+        if not places & record.adder.loops.keys():
             raise nothing
-        try:
-            exec(program, names)
-        except Enough:
-            print("\n(the page has these passes: the program ends here)", file=sys.stderr)
-        except Exception as error:
-            record.fail(error)
-            errors.append(error)
+        exec(program, vars(module))
     print(f"({file} is written: open it in a browser)", file=sys.stderr)
-    if errors:
-        raise errors[0]
+    if record.raised:
+        raise record.raised
 
 
 def main_of(module):  # -> the statements that only a program runs, not a module

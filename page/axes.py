@@ -34,9 +34,10 @@ def axes_in(record):
     found = named(record)
     for model in record.models.values():
         if hasattr(model, "new_cache") or hasattr(model, "read"):
-            with recording(record.files, most=9) as twin:
+            with recording(record.files, most=9, texts=9) as twin:
                 run(tiny(model))
-            twin.stops = [s for s in twin.stops if len(twin.passes[s[2]].ids) != N_CACHED]
+            n_new = [len(one.ids) for one in twin.passes]
+            twin.stops = [stop for stop in twin.stops if n_new[stop[2]] != N_CACHED]
             found |= named(twin, CACHE)
     return found
 

@@ -11,11 +11,10 @@ from html import escape
 
 import numpy as np
 
-import generate
-import speculative
 from decoding.drafters import common_prefix
 from loading.errors import UserError
 from page.axes import axes_in, numbered
+from page.flow import Flow
 from page.pack import included, label, packed
 from page.rows import Rows
 from page.sources import files_of
@@ -29,7 +28,6 @@ NO_PASS = "no pass was seen: a function of ids with a loop over blocks, which --
 SPELLED = {"n_new": "n_seq", "n_embd": "d_model"}  # our name of an axis -> another file's
 LIMITS = [  # what is left out of a page that would be too large, at each level of Packing
     "",
-    "Wide arrays inside a line are left out, except in the first and the last layer.",
     "Wide arrays are left out, except in the first and the last layer.",
     "Only the first and the last layer have numbers: those that a line computes and, after the "
     "first pass, narrow arrays inside a line.",
@@ -37,13 +35,13 @@ LIMITS = [  # what is left out of a page that would be too large, at each level 
 
 
 def stepping(model, n_prompt, *functions):
-    """Return `recording` for a run of a model, by our loops or other functions. Raises UserError if
-    it cannot be shown."""
+    """Return `recording` for a run of a model, by our loops or by functions of the reader. Raises
+    UserError if it cannot be shown."""
     if not hasattr(model, "params"):
         raise UserError(NO_PASS)
     if n_prompt > MOST_TOKENS:
         raise UserError(f"--code takes {MOST_TOKENS} tokens, not {n_prompt}: shorten the prompt")
-    return recording(files_of(generate, speculative, model, *functions), model)
+    return recording(files_of(*functions), model)
 
 
 def code_html(record, tokenizer, ids=(), n_prompt=0, most=MOST_BYTES) -> str:
@@ -72,12 +70,15 @@ def about(record, tokenizer, packing):
         [one.model == record.first, one.n_cached, one.ids, length, i in record.encoders]
         for i, (one, length) in enumerate(zip(record.passes, packing.lengths))
     ]
-    source = shown_files(record)[record.passes[-1].function[0]]
+    files = shown_files(record)
+    source = files[record.passes[-1].function[0]]
+    are_ids = Flow({name: record.trees[name] for name in files}).ids
     return {
         "stops": packing.stops,
         "values": packing.values,
         "nodes": record.nodes,
         "operands": record.adder.operands,
+        "are_ids": [place for place in are_ids if isinstance(place, int | str)],
         "callers": [caller for caller, _ in record.frames],
         "passes": passes,
         "ids": packing.ids,
@@ -100,10 +101,9 @@ def in_html(file):  # so that it can be read without JavaScript
 
 
 class Packing:
-    """The numbers of a page. level: how much is left out. 0: nothing; 1: in inner layers, neither
-    the first nor the last, wide arrays that are no line's result; 2: all their wide arrays; 3:
-    all their arrays; in other layers, wide ones that are no line's result; in the first pass, all
-    that are none.
+    """The numbers of a page. level: how much is left out. 0: nothing; 1: wide arrays of inner
+    layers, neither the first nor the last; 2: all arrays of inner layers; in the other two, wide
+    ones that are no line's result and, in the first pass, all that are none.
 
     values: as in the record, but of an array's numbers only their type and place: {"shape": [3, 7],
     "dtype": "float32", "type": "f4", "at": [120]} begins at number 120 of arrays["f4"]."""
@@ -117,6 +117,7 @@ class Packing:
         self.stored: dict = {}  # (type, content) -> its place in `arrays`
         self.kept: dict = {}  # value -> its axes, and the text's length when it was computed
         self.arrays: dict = {"f2": [], "f4": [], "i4": [], "u1": []}
+        self.sizes = dict.fromkeys(self.arrays, 0)
         self.named = {*ids, *(id for one in record.passes for id in one.ids)}
         self.stops = [self.stop(*stop) for stop in record.stops if stop[2] < len(record.passes)]
         in_order = sorted(self.kept.items())  # in which they were computed
@@ -149,10 +150,10 @@ class Packing:
 
     def least(self, part, n_pass, is_result, is_wide):
         """Return the least level at which an array is left out: see LIMITS."""
-        if part in self.inner and is_wide:
-            return 2 if is_result else 1
+        if part in self.inner:
+            return 1 if is_wide else 2
         is_left = isinstance(part, int) and not is_result and (is_wide or n_pass == 0)
-        return 3 if part in self.inner or is_left else 4
+        return 2 if is_left else 3
 
     def keep(self, value, axes, length):
         """Keep the numbers of an array, or of the arrays in a list."""
@@ -188,6 +189,7 @@ class Packing:
         content = np.ravel(x).astype(f"<{kind}")
         key = kind, content.tobytes()
         if key not in self.stored:
-            self.stored[key] = sum(x.size for x in self.arrays[kind])
+            self.stored[key] = self.sizes[kind]
+            self.sizes[kind] += content.size
             self.arrays[kind].append(content)
         return self.stored[key]

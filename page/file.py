@@ -32,12 +32,14 @@ def page_for(session, row, given):
         recorder = page.stepping(model, len(row.prompt_ids))
     else:
         recorder = page.watching(session.start(row, page.die))
-    with writing(file := given["code" if is_code else "html"], recorder, make):
+    with writing(file := given["code" if is_code else "html"], recorder, make) as run:
         if is_code:
             session.start(row)  # here, because an encoder-decoder reads its source
         yield
     if not session.settings["json"]:
         print(f"({file} is written: open it in a browser)", file=sys.stderr)
+    if is_code and run.raised:
+        raise run.raised
 
 
 @contextlib.contextmanager

@@ -36,7 +36,7 @@ class Rows:
         content, largest = row.tobytes(), best_first(row)[:N]
         if is_logits:
             wanted = dict.fromkeys([*came, *largest[:1], *self.cuts[content], *largest])
-            self.tokens[content] = sorted([*wanted][:N], key=lambda id: -row[id])
+            self.tokens[content] = sorted([*wanted][:N], key=lambda id: -float(row[id]))
         self.best = self.tokens.get(content, self.best) or largest
         is_moved = self.orders.setdefault(np.sort(row).tobytes(), content) != content
         steps = np.diff(np.maximum(row, -1e9), prepend=0)

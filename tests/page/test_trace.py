@@ -1,10 +1,12 @@
 """A record of lines and operations equals what a debugger sees in a second, plain run."""
 
+import ast
 import builtins
 import functools
 import linecache
 import re
 import sys
+from collections import defaultdict
 
 import numpy as np
 import pytest
@@ -12,19 +14,22 @@ from threadpoolctl import threadpool_limits
 
 import generate
 import gpt2
-import speculative
+import pico
 import utils
 from generate import Sequence, begin
 from loading.errors import UserError
 from page import __main__ as stepper
+from page.adder import SKIPPED, Adder
 from page.axes import axes_in, numbered
+from page.flow import Flow
 from page.sources import files_of
-from page.trace import SKIPPED, Record, local_names, recording
+from page.trace import Record, local_names, recording
+from pico import cache, forward
 from samplers import make_sampler
 from tests.support.pages import drafted
 from tests.support.tiny import checkpoint, checkpoints, tiny_gpt2
 
-FILES = files_of(generate, speculative, gpt2)
+FILES = files_of()
 ONCE = "append|commit|make_room|self_attention|extend|cut|draw|random|model|advance|propose|learn"
 ONCE += "|verify|block|attention"
 
@@ -151,22 +156,54 @@ def test_a_program_without_a_model_is_refused_in_one_line(tmp_path, words):
 def test_the_modules_are_as_before_even_after_an_error():
     model, code = tiny_gpt2(), gpt2.attention.__code__.co_code
     before = vars(gpt2).copy(), vars(builtins).copy()
-    with pytest.raises(IndexError), recording(FILES, model):
+    with recording(FILES, model) as record:
         model([99])
-    assert (vars(gpt2), vars(builtins)) == before
+    assert isinstance(record.raised, IndexError) and (vars(gpt2), vars(builtins)) == before
     assert gpt2.attention.__code__.co_code == code
     with recording(FILES, model) as record:
         sampler = make_sampler(top_k=2)
         assert len([*generate.cached(model, Sequence(model, [1], 9))]) == 9
-    assert len(record.passes) == 4 and record.done  # the text goes on, the record does not
+    assert len(record.passes) == 4 and record.muted  # the text goes on, the record does not
     assert sampler(np.arange(4, dtype=np.float32), []).tolist()[:2] == [0, 0]  # made in the block
+
+
+def test_of_each_text_a_program_reads_the_first_passes_are_recorded():
+    """pico.cache writes its text twice: without a cache, and with one."""
+    with recording(files_of()) as record:
+        tokenizer, model = pico.load("stories", cache.gpt2)
+        ids = tokenizer.encode("The dragon was")
+        without = forward.generate(lambda text: model(text, defaultdict(list)), ids, 9)
+        for loop in without, cache.cached(model, ids, 9):
+            list(loop)
+    sizes = [(one.n_cached, len(one.ids)) for one in record.passes]
+    assert sizes == [(0, 3), (0, 4), (0, 5), (0, 6), (0, 3), (3, 1), (4, 1), (5, 1)]
+    nodes = [record.nodes[node] for node, *_ in record.stops]
+    assert ["pico/cache.py", "cached", 22] in [[*node[:2], node[3]] for node in nodes]
+
+
+def test_token_ids_are_told_by_where_they_come_from_and_go():
+    """Not by their names: `best` goes into the text; what `len` and `shape` return does not."""
+    cell = """
+def mine(model, ids):
+    n = len(ids) + np.array(ids).shape[-1]
+    best = int(np.argmax(model(ids)[-1]))
+    return other(ids + [best]), n
+
+def other(text):
+    last, count = text[-1], 5
+    return text
+"""
+    adder = Adder()
+    flow = Flow({"": adder.visit(ast.parse(cell))})
+    found = {place.split()[-1] for place in flow.ids if str(place)[:1] == " "}
+    assert found == {"ids", "best", "text", "last"}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", checkpoints("gpt2", "llama", "seq2seq"))
 def test_every_axis_in_a_pass_has_a_name_in_every_family(name):
     model = checkpoint(name)
-    with recording(files_of(generate, speculative, model), model) as record:
+    with recording(files_of(), model) as record:
         runs, start = begin(model, [1, 5, 3, 2, 4])
         list(generate.cached(runs, Sequence(runs, start, 2)))
     axes, nameless = axes_in(record), []

@@ -25,14 +25,17 @@ async function load() {
     const cameIn = texts[is_first].map(([, pass]) => pass);
     return {is_first, n_cached, fresh, length, isEncoder, all, cameIn, again};
   });
+  data.areIds = new Set(data.are_ids);
   stops = data.stops.map(([node, frame, pass, part, flat]) => {
     const entries = range(flat.length / 3).map((i) =>
       ({name: flat[3 * i], value: flat[3 * i + 1], axes: flat[3 * i + 2]}));
-    const [, name] = data.nodes[node], {length} = data.passes[pass];
+    const [file, name] = data.nodes[node], {length} = data.passes[pass];
+    const placeOf = (own) => (own === "self.ids" ? "ids" : own.includes(".") ? own : `${file} ${name} ${own}`);
     return {node, frame, pass, part, length, text: `${name} ${segment(node)}`,
-      names: entries.filter((entry) => typeof entry.name === "string"),
+      names: entries.filter((entry) => typeof entry.name === "string")
+        .map((entry) => ({...entry, place: placeOf(entry.name)})),
       operations: entries.filter((entry) => typeof entry.name === "number")
-        .map((entry) => ({...entry, label: segment(entry.name)}))};
+        .map((entry) => ({...entry, place: entry.name, label: segment(entry.name)}))};
   });
   addCosts();
 }
@@ -138,12 +141,10 @@ function wordsOf({value, axes}, depth = 0) {  // a value that is not drawn as an
   return `[${shown.join(", ")}${list.length > 12 ? ", …" : ""}]`;
 }
 
-// Return the ids in a value if they are token ids, as its name or source says; else null.
-function idsIn({name, label = name, value}) {
+// Return the ids in a value if it holds token ids, else null: see page/flow.py.
+function idsIn({place, value}) {
   const {shape, list = [value], dtype} = data.values[value];
-  // An index or a bracket may follow, but no attribute: ids.shape[-1] is no token.
-  const last = /\b(ids|drafts|tokens?)(\[[^[\]]*\])*\)*$|searchsorted/;
-  if (!last.test(label) || /\b(len|shape)\b/.test(label)) return null;
+  if (!data.areIds.has(place)) return null;
   if (shape) return shape.length === 1 && dtype.startsWith("int") ? numbers(value) : null;
   const found = list.map((part) => data.values[part].text);
   return found.length && found.every((id) => id in data.labels) ? found : null;
