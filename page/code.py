@@ -31,6 +31,7 @@ LIMITS = [  # what is left out of a page that would be too large, at each level 
     "Wide arrays are left out, except in the first and the last layer.",
     "Only the first and the last layer have numbers: those that a line computes and, after the "
     "first pass, narrow arrays inside a line.",
+    "Only the first five passes have numbers, and in these, only the first and the last layer.",
 ]
 
 
@@ -103,7 +104,8 @@ def in_html(file):  # so that it can be read without JavaScript
 class Packing:
     """The numbers of a page. level: how much is left out. 0: nothing; 1: wide arrays of inner
     layers, neither the first nor the last; 2: all arrays of inner layers; in the other two, wide
-    ones that are no line's result and, in the first pass, all that are none.
+    ones that are no line's result and, in the first pass, all that are none; 3: so are all in
+    later passes.
 
     values: as in the record, but of an array's numbers only their type and place: {"shape": [3, 7],
     "dtype": "float32", "type": "f4", "at": [120]} begins at number 120 of arrays["f4"]."""
@@ -153,7 +155,7 @@ class Packing:
         if part in self.inner:
             return 1 if is_wide else 2
         is_left = isinstance(part, int) and not is_result and (is_wide or n_pass == 0)
-        return 2 if is_left else 3
+        return 2 if is_left else 3 + (n_pass < 5)
 
     def keep(self, value, axes, length):
         """Keep the numbers of an array, or of the arrays in a list."""
