@@ -78,20 +78,6 @@ def test_a_click_selects_a_token_and_arrows_move_on(browser):
     assert browser.value(SELECTED, "id") == "token-6"
 
 
-def test_a_click_chooses_a_candidate_to_compare_with_and_a_head_to_show(browser):
-    browser.open(page.html(run("cached")))
-    row = browser.all("#candidates .candidate:not(.chosen)")[2]
-    row.click()
-    assert browser.value("#why select", "value") == row.get_attribute("data-token")
-    browser.js("select(5)")  # the next selected token is again compared with its own runner-up
-    assert browser.js("return state.rival") is None
-    browser.all('[data-head="1.2"]')[0].click()
-    assert "Head 1.2 pushed" in browser.text("#attention .lead")
-    assert browser.value("[name=tint]:checked", "id") == "by-attention"  # the text is tinted, too
-    browser.all('[data-head="1.2"]')[0].send_keys("\ue015")  # down
-    assert browser.value(".heads [aria-pressed=true]", "data-head") == "2.2"
-
-
 # --- the address, and play ------------------------------------------------------------------------
 
 
@@ -105,18 +91,6 @@ def test_the_address_holds_the_state_of_the_page(browser):
     assert browser.value(SELECTED, "id") == "token-9"
     assert browser.value(".heads [aria-pressed=true]", "data-head") == "4.6"
     assert browser.text("[for=top_p][data-is]") == "0.9"
-
-
-def test_play_lets_the_text_grow_to_its_end(browser):
-    data = run("drafts")
-    passes = [one | {"seconds": 0.0} for one in data["passes"]]
-    browser.open(page.html(data | {"passes": passes}))
-    hidden = """return [find("#play").ariaPressed, [...find("#text").children].filter((token) =>
-        getComputedStyle(token).visibility === "hidden").length]"""
-    pressed, n_hidden = browser.js("select(n_rows - 10); find('#play').click();" + hidden)
-    assert pressed == "true" and n_hidden > 5  # in one call, before the text has grown
-    browser.wait("return state.selected === n_rows && !growing")
-    assert browser.js(hidden) == ["false", 0]
 
 
 def test_each_token_appears_with_the_pass_that_made_it(browser, method):
@@ -192,23 +166,6 @@ def test_the_page_follows_the_user_s_own_filters(browser, stories):
     assert seen == {the, a}
 
 
-def test_the_page_s_die_falls_on_the_token_of_the_run(browser):
-    data = run("cached")
-    browser.open(page.html(data))
-    for token, (_, u, low, high) in enumerate(data["draws"], data["n_prompt"]):
-        browser.js("select(arguments[0])", token)
-        assert browser.value("#candidates tr.drawn", "data-token") == f"{data['ids'][token]}"
-        says = browser.text("#dice")
-        shown = [float(number) for number in re.findall(r"\d\.\d{4,}", says)]
-        np.testing.assert_allclose(shown, [u, low, high], atol=1e-4)
-        assert shown[1] <= shown[0] < shown[2] and "so it came" in says
-        assert float(browser.value("#die", "value")) == pytest.approx(u, abs=1e-4)
-    browser.all("#roll")[0].click()
-    assert browser.text("#dice").startswith("Your own die")
-    browser.all("#restore")[0].click()
-    assert browser.text("#dice").startswith("The run's die showed")
-
-
 def test_a_die_falls_where_samplers_draw_puts_it(browser, stories):
     """The page can place the die if a cut has removed all tokens that the page does not store."""
     data = recorded(*stories, "Once upon a time there", 8, temperature=0.9, top_p=0.9)
@@ -231,21 +188,6 @@ def test_a_die_falls_where_samplers_draw_puts_it(browser, stories):
         browser.all("#restore")[0].click()
         assert browser.value("#candidates tr.drawn", "data-token") == f"{data['ids'][token]}"
     assert len(fell) > 3
-
-
-def test_the_cut_line_moves_the_slider(browser):
-    from selenium.webdriver import ActionChains
-
-    browser.open(page.html(run("cached")))
-    browser.slide("top_p", 0.5)
-    handle, row = browser.all(".handle")[0], browser.all("#candidates .candidate")[3]
-    browser.js("arguments[0].scrollIntoView({block: 'center'})", handle)
-    chain = ActionChains(browser.driver).click_and_hold(handle)
-    chain.move_to_element(row).move_by_offset(0, 10).release().perform()
-    assert browser.text("[for=top_k][data-is]") == browser.value(".handle", "data-kept") == "4"
-    assert browser.text("[for=top_p][data-is]") == "1"  # dragging switches top-p off
-    classes = [name for name, _ in candidate_rows(browser)]
-    assert classes.index("cut") == 4 and all("removed" in name for name in classes[5:11])
 
 
 def candidate_rows(browser):
@@ -301,19 +243,6 @@ def test_the_parts_in_the_page_add_up(browser, method):
         assert sum(numbers[:-1]) == pytest.approx(numbers[-1], abs=0.06)
         np.testing.assert_allclose(bars, np.abs(numbers) / np.abs(numbers).max(), atol=0.02)
         assert numbers[-1] == pytest.approx(difference, abs=0.02)
-
-
-def test_the_head_with_the_largest_effect_is_shown_first(browser):
-    browser.open(page.html(run("cached")))
-    added = np.array(browser.js("return addedAt(state.selected - 1)"))[1:41].reshape(5, 8)[:, :7]
-    layer, head = divmod(int(np.abs(added).argmax()), 7)
-    assert browser.value(".heads [aria-pressed=true]", "data-head") == f"{layer}.{head}"
-    side = "for" if added[layer, head] > 0 else "against"
-    says = f"Head {layer}.{head} had the largest direct effect of all heads: it pushed {side}"
-    assert browser.text("#attention .lead").startswith(says)
-    assert f"{np.abs(added).max():.2f}" in browser.text("#attention .lead")
-    weights = browser.js("const row = state.selected - 1; return weightsAt(shownHead(row), row)")
-    assert sum(weights) == pytest.approx(1)
 
 
 # --- drafts, beams, the cache ---------------------------------------------------------------------
@@ -385,23 +314,6 @@ def test_the_cache_panel_counts_computed_tokens_with_and_without_a_cache(browser
     browser.js("select(n_rows)")
     says = f"so far {naive} positions computed, {naive - n + 1} of them again"
     assert says in browser.text("#totals")
-
-
-def test_the_cells_of_rejected_drafts_are_not_held(browser):
-    data = run("drafts")
-    browser.open(page.html(data))
-    script = """return range(n_rows).slice(data.n_prompt - 1).map((row) => {
-        state.selected = row + 1;
-        showCache();
-        return [passOf(state.selected), find("#totals").innerText];
-    })"""
-    for i, totals in browser.js(script):
-        one = data["passes"][i]
-        lost = len(one["bets"]) - one["accepted"]
-        held = one["begin"] + one["new"] - lost
-        assert totals.startswith(f"Pass {i + 1} ")
-        assert f"holds {round(held * data['kv_bytes'] / 1000, 2):g} kB" in totals
-        assert (f"{lost} of this pass's {one['new']} were drafts" in totals) == (lost > 0)
 
 
 # --- layout, and text that is only text -----------------------------------------------------------
