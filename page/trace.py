@@ -158,20 +158,11 @@ class Record:
         return state
 
     def begin(self, one, caller):
-        """Note that a pass begins, and decide whether it is recorded."""
+        """Note that a pass begins. caller: the state of the function that called it."""
         was_muted, callers = self.muted, []
+        self.count(one)
         while caller is not self.outside:  # all functions that led to the pass
             callers, caller = [caller, *callers], caller.caller
-        if one.model == self.first:
-            known = self.latest.ids if self.latest and self.latest.model == one.model else []
-            n_same = common_prefix(known, one.ids)
-            if one.n_cached == 0 and n_same in (0, len(one.ids)):  # another text, or again from
-                self.n_texts, self.n_passes = self.n_texts + 1, 0  # its beginning
-            self.latest, self.n_passes, self.n_drafts = one, self.n_passes + 1, 0
-            self.muted = self.n_texts > self.most_texts or self.n_passes > self.most
-        else:
-            self.n_drafts += 1
-            self.muted = self.muted or self.n_drafts > MOST_DRAFTS
         for state in callers if was_muted and not self.muted else []:
             state.began = len(self.passes)
             self.stop(state)
@@ -182,6 +173,19 @@ class Record:
         else:
             self.later = None
             self.passes.append(one)
+
+    def count(self, one):
+        """Count the passes over a text: after the first ones, the record is muted."""
+        if one.model != self.first:
+            self.n_drafts += 1
+            self.muted = self.muted or self.n_drafts > MOST_DRAFTS
+            return
+        known = self.latest.ids if self.latest and self.latest.model == one.model else []
+        n_same = common_prefix(known, one.ids)
+        if one.n_cached == 0 and n_same in (0, len(one.ids)):  # it does not go on, but begins again
+            self.n_texts, self.n_passes = self.n_texts + 1, 0
+        self.latest, self.n_passes, self.n_drafts = one, self.n_passes + 1, 0
+        self.muted = self.n_texts > self.most_texts or self.n_passes > self.most
 
     def fail(self, error):
         """Remember an error, and the stop that raised it."""
