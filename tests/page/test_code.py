@@ -280,6 +280,25 @@ def test_a_line_says_what_it_costs_and_which_rows_are_computed_again(browser, lo
     assert repeated == ([0, 3, 4] if loop is generate.naive else [0] * len(repeated))
 
 
+def project_twice(model, ids):  # as a reader may write it
+    logits = model(ids)
+    return logits @ model.params["wte"].T
+
+
+def test_an_error_leads_to_the_line_that_failed_and_names_the_axes_of_both_operands(browser):
+    tokenizer, model = utils.load("stories")
+    with stepping(model, 3, project_twice) as record:
+        project_twice(model, tokenizer.encode("The dragon was"))
+    assert isinstance(record.raised, ValueError)
+    browser.open(code_html(record, tokenizer))
+    assert browser.text("#source .now span").strip() == 'return logits @ model.params["wte"].T'
+    assert browser.text("#chosen h2").startswith("ValueError: matmul")
+    left, right = browser.texts("#chosen .shape")
+    assert "[n_new 3, n_vocab 3329]" in left and "[n_embd 224, n_vocab 3329]" in right
+    with pytest.raises(ValueError, match="matmul"):
+        page.display(record, "")
+
+
 def test_the_keyboard_reaches_every_control_and_each_has_a_name(browser, html):
     browser.open(html)
     browser.js(VISIT, "softmax")
