@@ -28,7 +28,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from samplers import Ids, Sampler, draw, greedy
+from samplers import Ids, Sampler, check, draw, greedy
 
 
 def naive(model: Model, sequence: Sequence) -> Iterator[int]:
@@ -93,10 +93,9 @@ class Sequence:
 
     def __init__(self, model: Model, prompt: Ids, n: int, sampler: Sampler = greedy, seed: Any = 0):
         check_prompt(prompt, model.n_vocab, model.n_ctx)
-        if not isinstance(sampler, Sampler):
-            raise ValueError(f"{sampler!r} is not a Sampler: wrap a filter as Sampler(filter)")
-        if n < 0:
-            raise ValueError(f"{n} new tokens are not possible")
+        is_sampler = isinstance(sampler, Sampler)
+        check(is_sampler, f"{sampler!r} is not a Sampler: wrap a filter as Sampler(filter)")
+        check(n >= 0, f"{n} new tokens are not possible")
         self.model, self.stop_ids, self.n, self.n_ctx = model, model.stop_ids, n, model.n_ctx
         self.ids, self.n_prompt = [int(id) for id in prompt], len(prompt)
         self.sampler, self.rng = sampler, np.random.default_rng(seed)
@@ -136,12 +135,11 @@ class Sequence:
 
 def check_prompt(ids: Any, n_vocab: int, n_ctx: int) -> None:
     """Raise ValueError unless ids is a list of 1 to n_ctx token ids."""
-    if np.ndim(ids) != 1 or (len(ids) > 0 and np.asarray(ids).dtype.kind not in "iu"):
-        raise ValueError("a prompt is a list of token ids: encode the text first")
-    if not 1 <= len(ids) <= n_ctx:
-        raise ValueError(f"a prompt of {len(ids)} tokens: 1 to {n_ctx} are possible")
-    if not 0 <= min(ids) <= max(ids) < n_vocab:
-        raise ValueError(f"token ids are 0 to {n_vocab - 1}, not {min(ids)} to {max(ids)}")
+    are_ids = np.ndim(ids) == 1 and (len(ids) == 0 or np.asarray(ids).dtype.kind in "iu")
+    check(are_ids, "a prompt is a list of token ids: encode the text first")
+    check(1 <= len(ids) <= n_ctx, f"a prompt of {len(ids)} tokens: 1 to {n_ctx} are possible")
+    least, most = min(ids), max(ids)
+    check(0 <= least <= most < n_vocab, f"token ids are 0 to {n_vocab - 1}, not {least} to {most}")
 
 
 class Model(Protocol):

@@ -14,13 +14,13 @@ Speculative Decoding", p is the model's distribution and q the drafter's. See al
     ' Ben were playing in the park. They'
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from typing import Protocol
 
 import numpy as np
 
 from generate import Model, Sequence, advance
-from samplers import Ids, Sampler, draw
+from samplers import Ids, draw
 
 
 class Drafter(Protocol):
@@ -60,21 +60,14 @@ def speculative(
         cache.cut(len(sequence.ids) - 1)
 
 
-def verify(
-    logits: np.ndarray,
-    ids: Ids,
-    drafts: Ids,
-    qs: list[np.ndarray],
-    sampler: Sampler,
-    rng: np.random.Generator,
-    stop_ids: Collection[int] = (),
-) -> Ids:
+def verify(logits, ids, drafts, qs, sampler, rng, stop_ids=()):
     """Return the accepted drafts and one more token, as if all had been drawn from p one by one.
 
+    logits [n_drafts + 1, n_vocab]: those after ids and after each draft; qs [n_drafts, n_vocab].
     Accept a draft x ~ q with probability min(1, p(x) / q(x)). At the first rejection, draw from
     norm(max(0, p - q)) and stop. If all are accepted, draw one from p. Nothing follows a stop id.
     """
-    tokens: Ids = []
+    tokens = []
     for x, q in zip(drafts, qs):
         p = sampler(logits[len(tokens)], ids + tokens)  # [n_vocab]
         if rng.random() * q[x] >= p[x]:  # reject, because u >= p(x) / q(x)

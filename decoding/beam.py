@@ -92,23 +92,18 @@ def beam_search(
         step = rank(totals, beams, n_candidates, width, is_end)
         if trace is not None:
             trace.append(step)
-
         beams = [c for c in step if c.status == "kept"]
-        for _, ids, total, status in step:
-            if status == "finished":
-                finished.append(Hypothesis([*ids], total, total / len(ids) ** length_penalty))
-        finished = sorted(finished, key=lambda h: -h.score)[:width]
+        finished = best_finished(finished, step, width, length_penalty)
         if not beams:
             break
         if len(finished) == width:
             # What the best beam would score now; for "never", after n tokens with P = 1.
             length = n if early_stopping == "never" and length_penalty > 0 else len(beams[0].ids)
-            hope = beams[0].log_probability / length**length_penalty
+            hope = score(beams[0], length, length_penalty)
             if early_stopping is True or hope <= finished[-1].score:
                 break
         cache.select([beam.parent for beam in beams])
-    if not finished:
-        raise ValueError("no text is left: all tokens are removed, or logits are not numbers")
+    check(finished, "no text is left: all tokens are removed, or logits are not numbers")
     return finished[:n_return]
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.random import Generator
 
 from generate import Model, advance
-from samplers import Ids, Sampler, draw
+from samplers import Ids, Sampler, check, draw
 from speculative import Drafter
 
 
@@ -113,18 +113,17 @@ class Checked(Drafter):
 
     def propose(self, ids: Ids, n: int) -> tuple[Ids, list[np.ndarray]]:
         drafts, qs = self.drafter.propose(list(ids), n)
-        if not len(drafts) == len(qs) <= n:
-            found = f"{len(drafts)} drafts and {len(qs)} distributions"
-            raise ValueError(f"a drafter proposed {found}, not at most {n} of each")
+        found = f"{len(drafts)} drafts and {len(qs)} distributions"
+        fits = len(drafts) == len(qs) <= n
+        check(fits, f"a drafter proposed {found}, not at most {n} of each")
         for x, q in zip(drafts, qs):
-            if not 0 <= x < self.n_vocab:
-                raise ValueError(f"a drafter proposed token {x}: ids are 0 to {self.n_vocab - 1}")
-            if not isinstance(q, np.ndarray) or q.shape != (self.n_vocab,):
-                found = f"{np.shape(q)}, not ({self.n_vocab},)"
-                raise ValueError(f"a drafter's q (array) has the shape {found}")
-            if not (q.min() >= 0 and abs(q.sum() - 1) < 1e-3 and q[x] > 0):  # also refuses NaN
-                found = f"least {q.min():.4g}, sum {q.sum():.4g}, at the draft {q[x]:.4g}"
-                raise ValueError(f"a drafter's q is not the distribution of its draft {x}: {found}")
+            fits = 0 <= x < self.n_vocab
+            check(fits, f"a drafter proposed token {x}: ids are 0 to {self.n_vocab - 1}")
+            fits = isinstance(q, np.ndarray) and q.shape == (self.n_vocab,)
+            check(fits, f"a drafter's q (array) has the shape {np.shape(q)}, not ({self.n_vocab},)")
+            found = f"least {q.min():.4g}, sum {q.sum():.4g}, at the draft {q[x]:.4g}"
+            fits = q.min() >= 0 and abs(q.sum() - 1) < 1e-3 and q[x] > 0  # also refuses NaN
+            check(fits, f"a drafter's q is not the distribution of its draft {x}: {found}")
         return drafts, qs
 
     def learn(self, ids: Ids, drafts: Ids, logits: np.ndarray, tokens: Ids) -> None:
@@ -138,30 +137,23 @@ class Measured(Drafter):
 
     def __init__(self, drafter: Drafter):
         self.drafter = drafter
-        self.drafted = self.tested = self.accepted = self.tokens = 0
-        self.lengths: Counter = Counter()  # n -> how many passes accepted n drafts
+        self.tested = self.accepted = self.tokens = self.passes = 0
 
     def propose(self, ids: Ids, n: int) -> tuple[Ids, list[np.ndarray]]:
         return self.drafter.propose(ids, n)
 
     def learn(self, ids: Ids, drafts: Ids, logits: np.ndarray, tokens: Ids) -> None:
         accepted = common_prefix(drafts, tokens)
-        self.drafted += len(drafts)
         self.accepted += accepted
         self.tested += min(accepted + 1, len(drafts), len(tokens))
         self.tokens += len(tokens)
-        self.lengths[accepted] += 1
+        self.passes += 1
         self.drafter.learn(ids, drafts, logits, tokens)
-
-    @property
-    def acceptance(self) -> float:
-        """Return the share of tested drafts that were accepted."""
-        return self.accepted / max(1, self.tested)
 
     @property
     def tokens_per_pass(self) -> float:
         """Return the measured number of tokens per pass of the model."""
-        return self.tokens / max(1, self.lengths.total())
+        return self.tokens / max(1, self.passes)
 
 
 def one_hots(drafts: Ids, n_vocab: int) -> list[np.ndarray]:

@@ -34,6 +34,10 @@ class EncoderDecoder:
     """
 
     activation: Callable  # [...] -> same
+    norm: Callable  # x [..., n, d_model], g, b -> same
+    embed: Callable  # ids [..., n], positions [..., n] or [n], stack -> [..., n, d_model]
+    position_bias: Callable  # stack, positions, both_ways -> what to add to the mask
+    logits: Callable  # [..., n, d_model] -> [..., n, n_vocab]
     generation_config: dict  # a checkpoint's settings
     pre_norm = True  # True: x + f(norm(x)), as in GPT-2; False: norm(x + f(x))
     scaled = True  # True: divide the attention scores by sqrt(d_head)
@@ -103,18 +107,6 @@ class EncoderDecoder:
     def unscale(self, q):  # [..., d_head] -> same
         """Undo the division by sqrt(d_head) in gpt2.attention, if the scores are not scaled."""
         return q if self.scaled else q * math.sqrt(q.shape[-1])
-
-    def embed(self, ids, positions, stack):  # [..., n], [..., n] or [n] -> [..., n, d_model]
-        raise NotImplementedError
-
-    def norm(self, x, g, b=None):  # [..., n, d_model] -> same
-        raise NotImplementedError
-
-    def position_bias(self, stack, positions, both_ways):  # -> what to add to the mask
-        raise NotImplementedError
-
-    def logits(self, x):  # [..., n, d_model] -> [..., n, n_vocab]
-        raise NotImplementedError
 
 
 class Decoder:
@@ -220,18 +212,16 @@ def relative_bias(table, positions, both_ways, max_distance):
     distances; positions [..., n_new]: of the queries; both_ways: may keys come after the query?"""
     distance = np.arange(positions.max() + 1) - positions[..., None]  # [..., n_new, n_all]
     n_buckets = len(table) // 2 if both_ways else len(table)
+    steps = np.abs(distance) if both_ways else np.maximum(-distance, 0)
+    buckets = relative_buckets(steps, n_buckets, max_distance)
     if both_ways:
-        buckets = relative_buckets(-np.abs(distance), n_buckets, max_distance)
         buckets += np.where(distance > 0, n_buckets, 0)
-    else:
-        buckets = relative_buckets(distance, n_buckets, max_distance)
     return np.moveaxis(table[buckets], -1, -3)
 
 
 def relative_buckets(distance, n_buckets, max_distance):
-    """Return the bucket of each distance (key - query, at most 0). Each short distance has its own
+    """Return the bucket of each distance, which is at least 0. Each short distance has its own
     bucket. Longer distances share wider and wider buckets; all very long ones are in the last."""
-    distance = np.maximum(-distance, 0)
     n_exact = n_buckets // 2
     ratio = np.maximum(distance, 1).astype(np.float32) / n_exact
     wide = np.log(ratio) / math.log(max_distance / n_exact) * (n_buckets - n_exact)
