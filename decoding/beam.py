@@ -71,12 +71,14 @@ def beam_search(
     that receives each step's candidates. ends: ends(new ids) is true where a text ends, besides a
     stop id. The model's cache needs a method `select`, as gpt2.Cache has."""
     check_prompt(prompt, model.n_vocab, model.n_ctx - 1)
-    if not 1 <= n_return <= width or n < 1:
-        raise ValueError(f"n={n} is below 1, or n_return={n_return} is not from 1 to width={width}")
-    if type(early_stopping) is not bool and early_stopping != "never":
-        raise ValueError(f"early_stopping is {early_stopping!r}, not True, False or 'never'")
+    fits = 1 <= n_return <= width and n >= 1
+    check(fits, f"n={n} is below 1, or n_return={n_return} is not from 1 to width={width}")
+    fits = type(early_stopping) is bool or early_stopping == "never"
+    check(fits, f"early_stopping is {early_stopping!r}, not True, False or 'never'")
     check(abs(length_penalty) <= 50, f"length_penalty is {length_penalty}, not from -50 to 50")
     n = min(n, model.n_ctx - len(prompt))
+    # Enough candidates to keep `width` beams, even if all stop ids rank higher.
+    n_candidates = max(2, 1 + len(model.stop_ids)) * width
     beams, finished = [Candidate(0, (), 0.0, "kept")], []
     cache = model.new_cache(1)
 
@@ -87,20 +89,17 @@ def beam_search(
         texts = [[*prompt, *beam.ids] for beam in beams]
         logits = advance(model, texts, cache)  # [n_beams, n_vocab]
         totals = summed_log_probs(logits, beams, texts, filters)
-        # Enough candidates to keep `width` beams, even if all stop ids rank higher.
-        n_candidates = max(2, 1 + len(model.stop_ids)) * width
         step = rank(totals, beams, n_candidates, width, is_end)
         if trace is not None:
             trace.append(step)
         beams = [c for c in step if c.status == "kept"]
-        finished = best_finished(finished, step, width, length_penalty)
+        finished += [hypothesis(c, length_penalty) for c in step if c.status == "finished"]
+        finished = sorted(finished, key=lambda h: -h.score)[:width]
         if not beams:
             break
         if len(finished) == width:
-            # What the best beam would score now; for "never", after n tokens with P = 1.
-            length = n if early_stopping == "never" and length_penalty > 0 else len(beams[0].ids)
-            hope = score(beams[0], length, length_penalty)
-            if early_stopping is True or hope <= finished[-1].score:
+            best = hope(beams[0], n, length_penalty, early_stopping)
+            if early_stopping is True or best <= finished[-1].score:
                 break
         cache.select([beam.parent for beam in beams])
     check(finished, "no text is left: all tokens are removed, or logits are not numbers")
@@ -129,6 +128,18 @@ def rank(totals, beams, n_candidates, width, is_end):  # totals [n_beams, n_voca
             n_kept += status == "kept"
         step.append(Candidate(row, ids, float(totals[row, token]), status))
     return step
+
+
+def hypothesis(candidate, length_penalty):
+    """Return a finished candidate with its score."""
+    score = candidate.log_probability / len(candidate.ids) ** length_penalty
+    return Hypothesis([*candidate.ids], candidate.log_probability, score)
+
+
+def hope(beam, n, length_penalty, early_stopping):
+    """Return what a beam would score now; for "never", after n tokens without losing P."""
+    length = n if early_stopping == "never" and length_penalty > 0 else len(beam.ids)
+    return beam.log_probability / length**length_penalty
 
 
 def top_indices(x, k):  # [n] -> the indices of the k largest, largest first, ties in order
