@@ -139,10 +139,9 @@ class Tokenizer:
         """Step 6: return a text's ids. Special tokens in it are plain text unless special=True."""
         if not special or not self.special:
             return self.plain_ids(text)
-        longest_first = sorted(self.special, key=len, reverse=True)
-        any_special = "|".join(map(regex.escape, longest_first))
         ids: list[int] = []
-        for part in regex.split(f"({any_special})", text):  # ( ): special tokens are parts, too
+        any_special = regex.compile(r"(\L<special>)", special=self.special)  # one of these names
+        for part in any_special.split(text):  # ( ): special tokens are parts, too
             ids += [self.special[part]] if part in self.special else self.plain_ids(part)
         return ids
 

@@ -2,9 +2,6 @@
 a smaller model, n-gram counts, or the text itself. `Measured` counts a drafter's accepted drafts;
 `Checked` finds mistakes in a drafter of your own.
 
-    propose(ids, n) -> at most n draft ids, and the distribution q [n_vocab] of each
-    learn(ids, drafts, logits, tokens): learn from a pass of the model (see speculative.Drafter)
-
     >>> PromptLookup(n_vocab=10, n=3).propose([1, 2, 3, 4, 5, 1, 2, 3], n=2)[0]
     [4, 5]
 """

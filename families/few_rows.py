@@ -12,14 +12,9 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+from threadpoolctl import ThreadpoolController
 
-try:
-    from threadpoolctl import ThreadpoolController
-
-    BLAS = ThreadpoolController().select(user_api="blas")  # the libraries that NumPy has loaded
-except ModuleNotFoundError:
-    BLAS = None
-
+BLAS = ThreadpoolController().select(user_api="blas")  # the libraries that NumPy has loaded
 MOST_ROWS = 32  # for more rows, one large product is faster
 BLOCK = 32  # how many rows or columns of the weight a small product takes
 SMALL = 10**6  # OpenBLAS treats a product of up to this many multiplications as small
@@ -95,7 +90,7 @@ def in_parts(blocks, rows, w):  # [n_rows, n_in], [n_in, n_out] -> [n_rows, n_ou
 
 def n_threads():
     """Return how many threads BLAS uses now, or 1 if unknown."""
-    return max((x.num_threads for x in BLAS.lib_controllers), default=1) if BLAS else 1
+    return max((x.num_threads for x in BLAS.lib_controllers), default=1)
 
 
 def set_threads(n):
@@ -106,7 +101,7 @@ def set_threads(n):
 @functools.cache
 def blocks_pay():
     """Return whether OpenBLAS runs its kernels for AVX-512, which need no copy of a small block."""
-    return any(x.get("architecture") in AVX_512 for x in BLAS.info()) if BLAS else False
+    return any(x.get("architecture") in AVX_512 for x in BLAS.info())
 
 
 @functools.cache

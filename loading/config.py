@@ -48,10 +48,8 @@ def read_ids(config: dict, key: str, n_vocab: int, default: int | None = None) -
     ids = [id for id in given if type(id) is int and 0 <= id < n_vocab]
     if len(ids) < len(given) and key in config:
         lost = ", ".join(repr(id) for id in given if id not in ids)
-        print(
-            f"note: {key} {lost:.100} is no id of the vocabulary: it starts and ends no text",
-            file=sys.stderr,
-        )
+        note = f"note: {key} {lost:.100} is no id of the vocabulary: it starts and ends no text"
+        print(note, file=sys.stderr)
     return ids
 
 

@@ -15,7 +15,8 @@ DECODERS = "Sequence", "ByteLevel", "Metaspace", "Replace", "ByteFallback", "Fus
 BYTE_PIECE = re.compile("<0x([0-9A-F]{2})>")  # a token for one byte of a rare character
 WRITE = "transformers writes it: AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)"
 PREFIXED = "gpt2", "bart", "GPT2Tokenizer", "BartTokenizer", "RobertaTokenizer"
-PLAIN = {"special": True, "lstrip": False, "rstrip": False, "single_word": False}
+# What encoder.py's added tokens are; PLAIN <= token.items() if a token is one of them.
+PLAIN = dict(special=True, lstrip=False, rstrip=False, single_word=False).items()
 # Settings of byte-pair encoding that encoder.py does not have.
 CHANGES = "dropout", "continuing_subword_prefix", "end_of_word_suffix", "ignore_merges"
 MARKS = re.compile("<s>|<pad>|</s>|[a-z]{2}_[A-Z]{2}")  # tokens around a text; en_XX is English
@@ -30,9 +31,9 @@ def read_tokenizer(folder: Path, model_type: str) -> Any:
             return tokenizer
         return read_library(path, settings, model_type)
     # Other tokenizers also have vocab.json and merges.txt, but cut texts in a different way.
-    if model_type == "gpt2" or settings.get("tokenizer_class") == "GPT2Tokenizer":
-        if (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
-            return read_gpt2_tokenizer(folder)
+    is_gpt2 = model_type == "gpt2" or settings.get("tokenizer_class") == "GPT2Tokenizer"
+    if is_gpt2 and all((folder / name).is_file() for name in ("vocab.json", "merges.txt")):
+        return read_gpt2_tokenizer(folder)
     raise UserError(f"{folder} has no tokenizer.json; {WRITE}")
 
 
@@ -70,14 +71,10 @@ def read_gpt2_json(folder: Path) -> encoder.Tokenizer | None:
         steps = cuts, file["decoder"], file["post_processor"] or cuts
         asks = file["normalizer"], cuts["add_prefix_space"], *map(model.get, CHANGES)
         asks += not cuts.get("use_regex", True), special.keys() != tokenizer.special.keys()
-        asks += *map(MARKS.fullmatch, special), *(not is_plain(token) for token in added)
+        asks += *map(MARKS.fullmatch, special), *(not PLAIN <= token.items() for token in added)
         if {step["type"] for step in steps} == {"ByteLevel"} and not any(asks):
             return tokenizer
     return None
-
-
-def is_plain(token: dict) -> bool:  # an added token that encoder.py can have
-    return PLAIN.items() <= token.items()
 
 
 def read_decoder(decoder: Any) -> set[str]:
@@ -104,7 +101,7 @@ def with_added(folder: Path, vocab: dict, merges: list) -> encoder.Tokenizer:
     settings = read_json(folder / "tokenizer_config.json", optional=True)
     listed = settings.get("added_tokens_decoder") or {}
     needs = [key for key in ("add_prefix_space", "add_bos_token") if settings.get(key)]
-    needs += [token["content"] for token in listed.values() if not is_plain(token)]
+    needs += [token["content"] for token in listed.values() if not PLAIN <= token.items()]
     if needs:
         raise UserError(f"{folder}: {needs[0]!r:.50} needs tokenizer.json; {WRITE}")
     added = read_json(folder / "added_tokens.json", optional=True)

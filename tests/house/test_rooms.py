@@ -102,5 +102,4 @@ def test_no_imports_go_in_a_circle():
 @pytest.mark.parametrize("path", [p for p in FILES if p.parts[0] in FLOORS[1]], ids=module)
 def test_the_rooms_that_compute_need_only_numpy_and_regex(path):
     found = {name.partition(".")[0] for name in imports(path)} - sys.stdlib_module_names
-    # few_rows.py can do without threadpoolctl.
     assert found <= {"numpy", "regex", "threadpoolctl", *CENTRE, *FLOORS[1]}

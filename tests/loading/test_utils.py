@@ -47,7 +47,7 @@ def test_the_table_of_models_has_all_names():
 LOAD = """
 import sys
 
-OTHERS = "tokenizers huggingface_hub requests tqdm jinja2 threadpoolctl tensorflow torch"
+OTHERS = "tokenizers huggingface_hub requests tqdm jinja2 tensorflow torch"
 for name in [*OTHERS.split(), "sentencepiece"]:
     sys.modules[name] = None
 import utils
