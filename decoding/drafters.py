@@ -145,7 +145,8 @@ class Measured(Drafter):
         self.tested += min(accepted + 1, len(drafts), len(tokens))
         self.tokens += len(tokens)
         self.passes += 1
-        self.drafter.learn(ids, drafts, logits, tokens)
+        if hasattr(self.drafter, "learn"):
+            self.drafter.learn(ids, drafts, logits, tokens)
 
     @property
     def tokens_per_pass(self) -> float:
