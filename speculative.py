@@ -32,6 +32,7 @@ class Drafter(Protocol):
     def learn(self, ids: Ids, drafts: Ids, logits: np.ndarray, tokens: Ids) -> None:
         """Learn from a pass. logits [len(drafts) + 1, n_vocab]: the model's logits after ids and
         after each draft. tokens: the accepted drafts, then the model's own token, if any."""
+        return None
 
 
 def speculative(
