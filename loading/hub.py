@@ -72,8 +72,8 @@ def fetch(name: str) -> Path:
         cause = error.__cause__ or error
         said = getattr(error, "server_message", None) or getattr(cause, "server_message", None)
         reason = f"{said or cause}".partition("\n")[0][:200]
-        if folder := usable(name, reason):
-            return folder
+        if found := usable(name, reason):
+            return found
         if isinstance(error, errors.RepositoryNotFoundError):  # or the repository is gated
             what = "accept the terms on its page and set a valid HF_TOKEN"
             what += f" ({said})" if said else ""
