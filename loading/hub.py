@@ -72,26 +72,17 @@ def fetch(name: str) -> Path:
         cause = error.__cause__ or error
         said = getattr(error, "server_message", None) or getattr(cause, "server_message", None)
         reason = f"{said or cause}".partition("\n")[0][:200]
-        if found := usable(name, reason):
+        newest, *others = snapshots(name)
+        usable = (x for x in (newest, *others) if not any(missing(x, extras=())))
+        if found := next(usable, None):
+            lost = [*missing(found), *["its newest commit"] * (found != newest)]
+            print(f"note: {name} is used without {', '.join(lost)}: {reason}", file=sys.stderr)
             return found
         if isinstance(error, errors.RepositoryNotFoundError):  # or the repository is gated
             what = "accept the terms on its page and set a valid HF_TOKEN"
             what += f" ({said})" if said else ""
             raise UserError(f"you may not read {name}, or it does not exist: {what}") from None
-        newest = snapshots(name)[0]
         if newest.is_dir():
             name = f"{[*missing(newest, extras=())][-1]}, which {newest} lacks"
         remedy = "when that is mended, run this again"
         raise UserError(f"cannot download {name}: {reason}; {remedy}") from None
-
-
-def usable(name: str, reason: str) -> Path | None:
-    """Return the first folder in the cache that lacks at most some of EXTRAS, or None. Print a note
-    about what it lacks, with the reason."""
-    newest, *others = snapshots(name)
-    for folder in (newest, *others):
-        if not any(missing(folder, extras=())):
-            lost = [*missing(folder), *["its newest commit"] * (folder != newest)]
-            print(f"note: {name} is used without {', '.join(lost)}: {reason}", file=sys.stderr)
-            return folder
-    return None
