@@ -5,18 +5,15 @@
     python notebooks/edition.py --site FOLDER  # the web site, see pages.py
     python notebooks/edition.py --titles       # write the top of each lesson again
 
-The class edition has no outputs and no solutions, but a cell for each guess and answer. Answers to
-predictions, and texts tagged `answer`, are folded. Cells tagged `yours` keep only signatures. With
---repository and an address on GitHub, lessons get badges for Colab and Binder, and --titles writes
-the address into README.md, CITATION.cff and bootstrap.py, too.
+The class edition has no outputs and no solutions, but a cell for each guess and answer. Answers are
+folded, and cells tagged `yours` keep only signatures. With --repository and an address on GitHub,
+lessons get badges and that address, and --titles writes it into the project's files, too.
 """
 
 import argparse
 import ast
-import base64
 import hashlib
 import io
-import json
 import os
 import re
 import sys
@@ -30,9 +27,8 @@ from pages import CLONE, badges, write_site
 HERE = Path(__file__).resolve().parent
 PACKED = """LICENSE encoder.py generate.py gpt2.py samplers.py speculative.py utils.py decoding
     examples families loading page pico terminal training workshop models/en-de models/en-de-draft
-    models/stories models/stories-draft models/stories-llama benchmarks/results.json
-    notebooks/counting.py notebooks/drawing notebooks/lessons.py notebooks/requirements.txt
-    notebooks/SETUP.md notebooks/text"""
+    models/stories models/stories-draft models/stories-llama benchmarks/results.json notebooks/text
+    notebooks/SETUP.md notebooks/drawing notebooks/lessons.py notebooks/requirements.txt"""
 BOOTSTRAP = HERE / "bootstrap.py"  # the first cell of code in each lesson
 SETUP = '        address = address or "https://github.com/{}"'
 GITHUB = r"(?:\S*[/@])?(?:www\.)?github\.com[:/]([\w-]+/[\w.-]+?)(?:\.git)?/*"
@@ -92,13 +88,17 @@ def with_answers(cells):
             yield cell, answers
 
 
-def for_class(notebook, name):
+def for_class(notebook, name, repository):  # the repository is owner/name on GitHub, or None
     """Remove a notebook's outputs and solutions, fold its answers, and add cells for the reader."""
-    cells = []
+    cells, setup = [], notebook.cells[1]
+    if repository:
+        setup.source = MARKED.sub(INSERTED.format(SETUP.format(repository)), setup.source)
     for cell, answers in with_answers(notebook.cells):
         cells.append(cell)
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
+            if tagged(cell, "drawing") and repository:  # Colab hides the code of a form
+                cell.metadata["cellView"], cell.source = "form", f"# @title\n{cell.source}"
             if tagged(cell, "yours"):
                 cell.source = stubs(cell.source)
                 first = ast.parse(cell.source).body[0].name
@@ -136,29 +136,25 @@ def stubs(source):
 
 def write_class(folder, name):
     """Write the class edition into a folder. name: owner/name on GitHub, or None."""
-    path = Path(os.path.relpath(HERE, folder)).as_posix()
-    files, lessons = f"{quote(path)}/", ""  # what links begin with
+    files, lessons = f"{quote(Path(os.path.relpath(HERE, folder)).as_posix())}/", ""
     if name:
         inside = folder.relative_to(HERE.parent).as_posix()
         main = f"https://github.com/{name}/blob/main"
-        files, lessons = f"{main}/notebooks/", f"{main}/{inside}/"
+        files, lessons = f"{main}/notebooks/", f"{main}/{inside}/"  # what links begin with
     for lesson in table():
-        notebook = for_class(read(lesson), lesson)
-        title, setup, *others = notebook.cells
+        notebook = for_class(read(lesson), lesson, name)
+        title = notebook.cells[0]
         for cell in notebook.cells:
             if cell.cell_type == "markdown":
                 cell.source = LINK.sub(lambda at: lessons if at[1] else files, cell.source)
-            elif name and tagged(cell, "drawing"):  # Colab hides the code of a form
-                cell.metadata["cellView"], cell.source = "form", f"# @title\n{cell.source}"
         if name:
             title.source += "\n\n" + badges(name, quote(f"{inside}/{lesson}.ipynb"))[0]
-            setup.source = MARKED.sub(INSERTED.format(SETUP.format(name)), setup.source)
         write(folder / f"{lesson}.ipynb", notebook)
     print(f"{len(table())} notebooks in {folder}")
 
 
-def write_zip(path):
-    """Write all that a class needs into a ZIP file. The checks' answers are one encoded file."""
+def write_zip(path, repository):
+    """Write all that a class needs into a ZIP file. What tells answers is packed into one file."""
     file, inside = io.BytesIO(), io.BytesIO()
     with ZipFile(file, "w", ZIP_DEFLATED) as package, ZipFile(inside, "w", ZIP_DEFLATED) as ours:
         for place in PACKED.split():
@@ -166,14 +162,14 @@ def write_zip(path):
                 if part.is_file() and part.suffix != ".pyc":
                     package.write(part, Path("tokenwise", part.relative_to(HERE.parent)))
         for name in table():
-            edited = nbformat.writes(for_class(read(name), name))
+            edited = nbformat.writes(for_class(read(name), name, repository))
             package.writestr(f"tokenwise/notebooks/{name}.ipynb", edited)
-            cells = [cell | {"outputs": []} for cell in read(name).cells]
-            ours.writestr(f"{name}.ipynb", json.dumps({"cells": cells}))
-            for script in f"checks/{name}.py", f"solutions/{name}.py":
-                ours.write(HERE / script, script)
+            for part in f"{name}.ipynb", f"checks/{name}.py", f"solutions/{name}.py":
+                ours.write(HERE / part, part)
+        for part in "alternatives.txt", "counting.py":
+            ours.write(HERE / part, part)
         ours.close()
-        package.writestr("tokenwise/notebooks/answers.txt", base64.b64encode(inside.getvalue()))
+        package.writestr("tokenwise/notebooks/answers.bin", inside.getvalue())
     path.write_bytes(file.getvalue())
     print(f"{len(table())} notebooks in {path}")
 
@@ -238,8 +234,10 @@ def main():
     name = found[1] if found else known()
     if args.titles:
         return write_titles(name)
+    if args.zip and (args.zip.is_dir() or not args.zip.parent.is_dir()):
+        parser.error(f"{args.zip} is not a file in a folder that exists")
     if args.zip:
-        return write_zip(args.zip)
+        return write_zip(args.zip, found and name)
     if not args.site and not folder.is_relative_to(HERE.parent):
         parser.error(f"{folder} is not in the project, which its notebooks need: try --zip FILE")
     folder.mkdir(parents=True, exist_ok=True)

@@ -5,7 +5,8 @@ import functools
 import lessons
 import matplotlib.pyplot as plt
 import numpy as np
-from counting import counted
+
+from page.recorder import counted
 
 
 def limits(sizes, prefill, batch, reading, computing):
