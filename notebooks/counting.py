@@ -1,12 +1,8 @@
-"""Formulas for the FLOPs and the bytes of a pass; `counted` counts them in the running code.
+"""Formulas for the FLOPs and the bytes of a pass.
 
 The lessons Counting and The roofline derive the formulas.
 A shape is (number of blocks, n_embd, n_vocab).
 """
-
-import lessons  # noqa: F401, it makes the project's files importable
-
-from page.recorder import counted  # noqa: F401, for the lessons
 
 
 def shape_of(model):

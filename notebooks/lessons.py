@@ -39,7 +39,6 @@ from workshop import engine  # noqa: E402
 from workshop.engine import Part, judge, stubs  # noqa: E402
 from workshop.mistakes import NAMES, TEXTS  # noqa: E402
 
-engine.most_seconds = 8.0
 MOST_SECONDS = 20  # a result that takes longer counts as an endless loop
 MOST_YIELDED = 100_000  # an endless generator is cut off here
 solved = PROJECT / "notebooks"  # the folder with our answers
@@ -51,6 +50,7 @@ if (packed := solved / "answers.bin").exists():  # a package for a class has the
 BLUE, ORANGE, GREEN, RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"
 PURPLE, SKY, YELLOW, BLACK = "#CC79A7", "#56B4E9", "#F0E442", "#000000"
 
+ONE_ROUND = "of a loop that ends after one round: is a `return` inside it?"
 CENTERED = {"ha": "center", "va": "center"}  # text is centred on its coordinates
 MACHINE = "one quiet core of an AMD EPYC"  # the saved times of most lessons are from there
 DPI = 150  # higher than the 100 dpi of the display, so that a projector shows sharp pictures
@@ -134,7 +134,8 @@ def check(lesson, number, *answers):
         path = code and code.co_filename
         copies = [careful(answer, changed) for answer in answers]
         mine = SimpleNamespace(**dict(zip(part.names, copies)))
-        looking = replaced(engine, search_begins=functools.partial(look, shown))
+        look_on = functools.partial(look, shown)
+        looking = replaced(engine, search_begins=look_on, most_seconds=8.0)
         with looking, replaced(engine.Tape, limited=staticmethod(limited)):
             found = judge(part, mine, path)
         says = found[1] if found and found[0] != "float64" else None
@@ -142,17 +143,28 @@ def check(lesson, number, *answers):
         tried[part.names] = tries + (before != "solved"), "not " * bool(says or changed) + "solved"
     if changed:
         says = f"{changed[0]} changes its argument: work on a copy"
-    elif shown:  # only what the search has found
-        says = says.replace(f" ({shown[0]})", "").removeprefix(shown[0])
-        says = says.replace("?.", "?").strip()
-        return print(f"found: {says}" if says else "found no known mistake with these results")
+    elif shown:
+        return print(found_in_search(says, shown[0]))
     print(f"not solved yet: {says}" if says else "solved")
 
 
 def look(shown, says):
     """Print what is known before the search for a mistake's name, which can take seconds."""
     shown.append(says)
+    if "NameError: " in says:  # Python has named the mistake
+        engine.most_seconds = 0.0
     print(f"not solved yet: {says}\nlooking for your mistake ...", flush=True)
+
+
+def found_in_search(says, shown):
+    """Return the last line of a check: what the search has found beyond what was shown before."""
+    says = says.replace(f" ({shown})", "").removeprefix(shown)
+    says = re.sub(r"with `\[\*.*\]\[:1\]` instead .*", ONE_ROUND, says).replace("?.", "?").strip()
+    error = re.search(r"line \d+: .*", shown)
+    # that another slip raises the same error is a proof only if the error tells numbers
+    if error and (not says or "in our code" in says and not re.search(r": .*\d", error[0])):
+        return f"found no known mistake: look at {error[0]}"
+    return f"found: {says}" if says else "found no known mistake with these results"
 
 
 @contextlib.contextmanager
@@ -176,9 +188,11 @@ def limited(path):
 def share(lesson):
     """Let the workshop read our versions of a lesson's functions: those that readers write in the
     text, and the solutions. They use names from the cells `imports` and those tagged `given`.
-    Return them, the checks, and {name: the first line of the first cell that makes it}."""
+    Return them, the checks, {name: the first line of the first cell that makes it}, and
+    {a call of `here`: the prediction that it answers}."""
     cells = json.loads((solved / f"{lesson}.ipynb").read_text(encoding="utf-8"))["cells"]
     source, names, ours, first_lines, checks = f"notebooks/{lesson}.ipynb", {}, [], {}, {}
+    asked, questions = "", {}
     for i, cell in enumerate(cells):
         tags, text = cell["metadata"].get("tags", []), "".join(cell["source"])
         if i == 2 or "given" in tags:
@@ -186,13 +200,17 @@ def share(lesson):
                 exec(text, names)
         if "yours" in tags:
             ours.append(text)
+        if cell["cell_type"] == "markdown":
+            [asked] = re.findall(r"\*\*(Predict(?:.|\n)*?)(?:\n\n|\Z)", text)[-1:] or [asked]
+        for call in re.findall(r"lessons\.here\(.*", text):
+            questions[call] = " ".join(asked.replace("**", "").split())
         for name in names_of(text)[-1] if cell["cell_type"] == "code" else ():
             first_lines.setdefault(name, text.splitlines()[0])
     solutions = (solved / f"solutions/{lesson}.py").read_text(encoding="utf-8")
     ours += re.split(r"^# exercise .*\n", solutions, flags=re.M)[1:]
     TEXTS[source], NAMES[source] = "\n\n\n".join(ours), names
     exec((solved / f"checks/{lesson}.py").read_text(encoding="utf-8"), checks)
-    return SimpleNamespace(checks=checks, ours=ours, first_lines=first_lines)
+    return SimpleNamespace(checks=checks, ours=ours, first_lines=first_lines, questions=questions)
 
 
 def is_stub(answer):
@@ -260,10 +278,12 @@ def walk(f, *args):
 
 def here(answer):
     """Print the answer to a prediction, after the reader's guess, if there is one."""
-    guess = get_ipython().user_ns.pop("guess", ...)
-    you = "" if guess is ... else f"you: {guess}, "
-    guesses.append(f"{you}here: {answer}")
-    print(guesses[-1])
+    space, questions = get_ipython().user_ns, share(this_lesson()).questions
+    guess = space.pop("guess", ...)
+    says = f"here: {answer}" if guess is ... else f"you: {guess}, here: {answer}"
+    asked = [question for call, question in questions.items() if call in space["In"][-1]]
+    guesses.append("\n  ".join([*asked, says]))
+    print(says)
 
 
 def this_lesson():
@@ -280,7 +300,8 @@ def ours(function):
 
 
 def report(name=""):
-    """Append a record to a file: the reader's name, what is solved, and guesses beside answers."""
+    """Append a record to a file: the reader's name, what is solved, and predictions with guesses
+    and answers."""
     with contextlib.suppress(EOFError, NotImplementedError):  # nobody can answer
         name = name or input("Your name: ")
     lesson = this_lesson()
@@ -331,10 +352,7 @@ def names_of(cell):
 
 
 def fastest(actions, rounds=7, saved=None, machine=MACHINE):
-    """Time functions that always do the same work: {name: function} -> {name: least seconds}.
-
-    saved, machine: see `steady`.
-    """
+    """Time functions that always do the same work: {name: function} -> {name: least seconds}."""
     return steady(timed(actions, rounds), saved, machine)
 
 
@@ -439,16 +457,12 @@ def continued(model, prompts, sampler, seeds, n):
     seeds: a list with one seed for each prompt.
     """
     from decoding.batching import continuous
-    from generate import Sequence, cached
-    from gpt2 import Cache
+    from generate import Sequence
 
     model = copy.copy(model)
     model.stop_ids = ()
     sequences = [Sequence(model, prompt, n, sampler, seed) for prompt, seed in zip(prompts, seeds)]
-    if isinstance(model.new_cache(), Cache):
-        list(continuous(sequences, max_rows=40))
-    for sequence in sequences:  # a custom cache cannot join a batch
-        list(cached(model, sequence))
+    list(continuous(sequences, max_rows=40))
     return np.array([sequence.new_ids for sequence in sequences])
 
 

@@ -2,14 +2,17 @@
 
 import lessons
 import numpy as np
-from counting import counted
 
+from page.recorder import counted
 from workshop.compare import Seen
 from workshop.engine import Part
 from workshop.mistakes import mistakes, of
 
 KNOWN = mistakes("""
 [notebooks/counting.ipynb pass_flops]
+without the factor 2: a multiplication and an addition
+    24 * d**2 * n_new, 4 * d -> 12 * d**2 * n_new, 2 * d
+    2 * d * n_vocab -> d * n_vocab
 with one of attention's two products
     4 * d * n_new -> 2 * d * n_new
 with the new keys alone: a query meets all keys

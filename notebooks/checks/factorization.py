@@ -31,12 +31,16 @@ per character: some characters are two bytes
 per token
     n_tokens * math.log2(perplexity) / len(text.encode("utf-8")) -> math.log2(perplexity)
 [notebooks/factorization.ipynb first_given_second]
+of P(second | x1): divide by the sum over all first tokens
+    / both[:, second].sum() -> / both.sum(axis=1)
 of P(x2 | x1), the second token given the first
     both[:, second] -> both[second]
 [notebooks/factorization.ipynb sharpened_texts]
 with sharpened_texts like sharpened_tokens: normalise once, over all texts
     => return sharpened_tokens(joint, t)
 [notebooks/factorization.ipynb sharpened_tokens]
+with sharpened_tokens not normalised: divide each factor by its own sum
+    power / power.sum(axis=-1, keepdims=True) -> power
 with sharpened_tokens like sharpened_texts: divide each factor by its own sum
     => return sharpened_texts(joint, t)
 """)

@@ -17,6 +17,16 @@ without the given ids: return them, too
     return ids -> return ids[-n:]
 of an index into all rows: take the best token of the last row
     logits[-1].argmax() -> logits.argmax()
+with None instead of a list: `append` changes the list, and returns None
+    ids.append(int(logits[-1].argmax())) -> ids = ids.append(int(logits[-1].argmax()))
+of the first round alone: a `return` in the loop ends it
+    ids.append(int(logits[-1].argmax())) -> ids.append(int(logits[-1].argmax())); return ids
+with the same logits in each round: give the longer text to the model
+    model(ids) -> model(ids[: len(ids) - _])
+of the last token alone: give the whole text to the model
+    model(ids) -> model(ids[-1:])
+with one token too many
+    range(n) -> range(n + 1)
 with n tokens in all: n new ones follow the given ids
     range(n) -> range(n - len(ids))
 [notebooks/loop_and_cache.ipynb step]

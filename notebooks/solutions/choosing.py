@@ -1,5 +1,3 @@
-# Each solution replaces the cell of its exercise. It uses names that the notebook defines.
-
 # exercise 1
 def corrected(drawn):  # a list of (text, masses) -> {text: share}
     # Most draws can be nearly worthless. In the lesson, more than half have a weight near 0.

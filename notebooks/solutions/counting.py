@@ -1,10 +1,7 @@
-# Each solution replaces the cell of its exercise. It uses names that the notebook defines.
-
-
 # exercise 1
 def wasted(lengths):  # a list of ints -> a share, 0 to 1
     longest = max(lengths)
-    padded = len(lengths) * pass_flops(STORIES, longest, longest)
+    padded = sum(pass_flops(STORIES, longest, longest) for _ in lengths)
     return 1 - sum(pass_flops(STORIES, n, n) for n in lengths) / padded
 
 

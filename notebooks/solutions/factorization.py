@@ -1,6 +1,3 @@
-# Each solution replaces the cell of its exercise. It uses names that the notebook defines.
-
-
 # exercise 1
 def bits_per_byte(perplexity, n_tokens, text):  # -> float
     return n_tokens * math.log2(perplexity) / len(text.encode("utf-8"))
@@ -21,8 +18,6 @@ def sharpened_texts(joint, t):  # -> [n_words, n_words, n_words, n_words]
 
 
 def sharpened_tokens(joint, t):  # -> [n_words, n_words, n_words, n_words]
-    result = np.ones(())
-    for factor in factors_of(joint):
-        sharp = factor ** (1 / t)
-        result = result[..., None] * sharp / sharp.sum(axis=-1, keepdims=True)
-    return result
+    powers = [factor ** (1 / t) for factor in factors_of(joint)]
+    a, b, c, d = (power / power.sum(axis=-1, keepdims=True) for power in powers)
+    return a[:, None, None, None] * b[..., None, None] * c[..., None] * d

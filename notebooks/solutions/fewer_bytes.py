@@ -1,6 +1,3 @@
-# Each function replaces the cell of its exercise. All other names come from the notebook.
-
-
 # exercise 1
 def restored(w, bits, size):  # [n_out, n_in], float32 -> the same weights, rounded
     parts = w.reshape(-1, size)  # [n_groups, size]

@@ -1,5 +1,3 @@
-# Each solution replaces the cell of its exercise. It uses names that the notebook defines.
-
 # exercise 1
 def n_parameters(n_vocab, n_ctx, n_embd, n_layer):  # -> int
     norm = 2 * n_embd

@@ -1,6 +1,3 @@
-# Each function replaces the cell of its exercise. All other names come from the notebook.
-
-
 # exercise 1
 def back_embedding(dx, ids, n_vocab):  # [n, n_embd], [n] -> [n_vocab, n_embd]
     dwte = np.zeros((n_vocab, dx.shape[1]), dx.dtype)

@@ -1,6 +1,3 @@
-# Each solution replaces the cell of its exercise. It uses names that the notebook defines.
-
-
 # exercise 1
 def prefill(ids, keys, values):  # -> logits [len(ids), n_vocab]
     n_old = keys[0].shape[1]

@@ -1,6 +1,3 @@
-# Each solution replaces the cell of its exercise. It uses names that the notebook defines.
-
-
 # exercise 1
 def rows_at_ridge(numbers, machine, n, n_bytes=4):  # -> a number of rows
     # Llama 3.1 8B on the H100: 441 rows for texts of 128 tokens. From 388 tokens on, there is no

@@ -1,5 +1,3 @@
-# Each solution replaces the cell of its exercise. It uses names that the notebook defines.
-
 # exercise 1
 def gumbel_draw(logits, rng):  # [n_vocab] -> an id
     return int(np.argmax(logits - np.log(-np.log(rng.random(len(logits))))))

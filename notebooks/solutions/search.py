@@ -1,5 +1,3 @@
-# Each solution replaces the cell of its exercise. It uses names that the notebook defines.
-
 # exercise 1
 def sure_width(n_vocab, n):  # -> a number of beams
     # There are n_vocab ** (n - 1) beginnings of n - 1 tokens. The optimum may continue even the

@@ -1,6 +1,3 @@
-# Each function replaces the cell of its exercise. All other names come from the notebook.
-
-
 # exercise 1
 def passes_needed(lengths, n_rows):  # -> the numbers of passes (static, continuous)
     groups = [lengths[i : i + n_rows] for i in range(0, len(lengths), n_rows)]

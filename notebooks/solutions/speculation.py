@@ -1,5 +1,3 @@
-# Each solution replaces the cell of its exercise. It uses names that the notebook defines.
-
 # exercise 1
 def best_gamma(a, c, b):  # a rate, a cost, a function of gamma -> the best gamma
     def speed_up(gamma):  # expected tokens / cost

@@ -1,6 +1,3 @@
-# Each solution replaces the cell of its exercise. It uses names that the notebook defines.
-
-
 # exercise 1
 char_to_byte = {char: byte for byte, char in BYTE_TO_CHAR.items()}
 spelled = {id: token for token, id in tokenizer.vocab.items()}
