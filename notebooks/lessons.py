@@ -52,7 +52,7 @@ PURPLE, SKY, YELLOW, BLACK = "#CC79A7", "#56B4E9", "#F0E442", "#000000"
 
 ONE_ROUND = "of a loop that ends after one round: is a `return` inside it?"
 CENTERED = {"ha": "center", "va": "center"}  # text is centred on its coordinates
-MACHINE = "one quiet core of an AMD EPYC"  # the saved times of most lessons are from there
+MACHINE = "one quiet core of the machine on which this lesson was written"
 DPI = 150  # higher than the 100 dpi of the display, so that a projector shows sharp pictures
 plt.style.use(PROJECT / "notebooks/drawing/lessons.mplstyle")
 
@@ -382,8 +382,8 @@ def steady(times, saved, machine=MACHINE):
     worst = max(statistics.median(found) / min(found) for found in times.values())
     if worst < 1.5 or saved is None:
         return {name: min(found) for name, found in times.items()}
-    print(f"Other programs disturb this machine: a median is {worst:.1f} times the least time.")
-    print(f"The figures below are saved ones. They are from {machine}.")
+    print("Other programs disturb this machine. The figures below are saved ones, from")
+    print(f"{machine}.")
     if isinstance(saved, list):
         saved = {name: ms / 1000 for name, ms in zip(times, saved, strict=True)}
     return saved
