@@ -57,6 +57,15 @@ def test_an_endless_loop_ends_with_a_verdict(monkeypatch, capsys):
     assert said.startswith("not solved yet: ") and "no result after 0.1 seconds" in said
 
 
+def test_an_error_without_a_known_mistake_is_shown_with_its_line(capsys):
+    def sure_width(n_vocab, n):
+        return n_vocab**m  # noqa: F821
+
+    lessons.check("search", 1, sure_width)
+    says = r": look at line \d+: return n_vocab\*\*m .*: NameError: name 'm' is not defined"
+    assert re.search(says, capsys.readouterr().out)
+
+
 def test_an_answer_that_changes_its_argument_is_named_as_that(capsys):
     def back_linear(dy, x, w):
         dy *= 2
