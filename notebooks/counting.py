@@ -1,6 +1,5 @@
-"""Formulas for the FLOPs and the bytes of a pass.
+"""Formulas for the FLOPs and the bytes of a pass, from the lessons Counting and The roofline.
 
-The lessons Counting and The roofline derive the formulas.
 A shape is (number of blocks, n_embd, n_vocab).
 """
 

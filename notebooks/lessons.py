@@ -134,8 +134,7 @@ def check(lesson, number, *answers):
         path = code and code.co_filename
         copies = [careful(answer, changed) for answer in answers]
         mine = SimpleNamespace(**dict(zip(part.names, copies)))
-        look_on = functools.partial(look, shown)
-        looking = replaced(engine, search_begins=look_on, most_seconds=8.0)
+        looking = replaced(engine, search_begins=functools.partial(look, shown), most_seconds=8.0)
         with looking, replaced(engine.Tape, limited=staticmethod(limited)):
             found = judge(part, mine, path)
         says = found[1] if found and found[0] != "float64" else None
@@ -188,8 +187,7 @@ def limited(path):
 def share(lesson):
     """Let the workshop read our versions of a lesson's functions: those that readers write in the
     text, and the solutions. They use names from the cells `imports` and those tagged `given`.
-    Return them, the checks, {name: the first line of the first cell that makes it}, and
-    {a call of `here`: the prediction that it answers}."""
+    Return them, the checks, {name: first line of the cell that makes it}, {call of `here`: task}."""
     cells = json.loads((solved / f"{lesson}.ipynb").read_text(encoding="utf-8"))["cells"]
     source, names, ours, first_lines, checks = f"notebooks/{lesson}.ipynb", {}, [], {}, {}
     asked, questions = "", {}
@@ -300,8 +298,7 @@ def ours(function):
 
 
 def report(name=""):
-    """Append a record to a file: the reader's name, what is solved, and predictions with guesses
-    and answers."""
+    """Append a record to a file: the reader's name, what is solved, predictions and guesses."""
     with contextlib.suppress(EOFError, NotImplementedError):  # nobody can answer
         name = name or input("Your name: ")
     lesson = this_lesson()
@@ -452,10 +449,7 @@ def continuations(model, prompt, sampler, n_texts, n):
 
 
 def continued(model, prompts, sampler, seeds, n):
-    """Continue each prompt by n tokens, even past a stop id -> ids [n_prompts, n].
-
-    seeds: a list with one seed for each prompt.
-    """
+    """Continue each prompt with its seed by n tokens, even past a stop id -> ids [n_prompts, n]."""
     from decoding.batching import continuous
     from generate import Sequence
 
