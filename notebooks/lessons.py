@@ -187,7 +187,7 @@ def limited(path):
 def share(lesson):
     """Let the workshop read our versions of a lesson's functions: those that readers write in the
     text, and the solutions. They use names from the cells `imports` and those tagged `given`.
-    Return them, the checks, {name: first line of the cell that makes it}, {call of `here`: task}."""
+    Return these, checks, {name: first line of a cell that makes it}, {call of `here`: task}."""
     cells = json.loads((solved / f"{lesson}.ipynb").read_text(encoding="utf-8"))["cells"]
     source, names, ours, first_lines, checks = f"notebooks/{lesson}.ipynb", {}, [], {}, {}
     asked, questions = "", {}
