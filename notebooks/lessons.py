@@ -40,6 +40,7 @@ from workshop.engine import Part, judge, stubs  # noqa: E402
 from workshop.mistakes import NAMES, TEXTS  # noqa: E402
 
 MOST_SECONDS = 20  # a result that takes longer counts as an endless loop
+SEARCH_SECONDS = 8.0  # a search for the name of a mistake begins no new try after so long
 MOST_YIELDED = 100_000  # an endless generator is cut off here
 solved = PROJECT / "notebooks"  # the folder with our answers
 if (packed := solved / "answers.bin").exists():  # a package for a class has them in one file
@@ -64,8 +65,7 @@ def show(alt, figure=None):
     figure.savefig(file, format="png")
     says = " ".join([alt, *filter(None, numbers(figure))])
     plt.close(figure)
-    # 256 colours, each off by at most a twentieth, take half of the bytes
-    image = PIL.Image.open(file).convert("RGB")
+    image = PIL.Image.open(file).convert("RGB")  # 256 of its colours take half of the bytes
     image = image.quantize(method=PIL.Image.Quantize.MAXCOVERAGE, kmeans=1)
     image.save(small, format="png")
     display(picture(small.getvalue(), says, image.width * 100 // DPI))
@@ -134,7 +134,7 @@ def check(lesson, number, *answers):
         path = code and code.co_filename
         copies = [careful(answer, changed) for answer in answers]
         mine = SimpleNamespace(**dict(zip(part.names, copies)))
-        looking = replaced(engine, search_begins=functools.partial(look, shown), most_seconds=8.0)
+        looking = replaced(engine, search_begins=functools.partial(look, shown))
         with looking, replaced(engine.Tape, limited=staticmethod(limited)):
             found = judge(part, mine, path)
         says = found[1] if found and found[0] != "float64" else None
@@ -150,8 +150,7 @@ def check(lesson, number, *answers):
 def look(shown, says):
     """Print what is known before the search for a mistake's name, which can take seconds."""
     shown.append(says)
-    if "NameError: " in says:  # Python has named the mistake
-        engine.most_seconds = 0.0
+    engine.most_seconds = 0.0 if "NameError: " in says else SEARCH_SECONDS  # Python has named it
     print(f"not solved yet: {says}\nlooking for your mistake ...", flush=True)
 
 
