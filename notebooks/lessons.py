@@ -150,7 +150,7 @@ def check(lesson, number, *answers):
 def look(shown, says):
     """Print what is known before the search for a mistake's name, which can take seconds."""
     shown.append(says)
-    engine.most_seconds = 0.0 if "NameError: " in says else SEARCH_SECONDS  # Python has named it
+    engine.most_seconds = 0.0 if "NameError: " in says else SEARCH_SECONDS  # which says it all
     print(f"not solved yet: {says}\nlooking for your mistake ...", flush=True)
 
 
