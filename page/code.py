@@ -28,10 +28,9 @@ NO_PASS = "no pass was seen: a function of ids with a loop over blocks, which --
 SPELLED = {"n_new": "n_seq", "n_embd": "d_model"}  # our name of an axis -> another file's
 LIMITS = [  # what is left out of a page that would be too large, at each level of Packing
     "",
-    "Wide arrays are left out, except in the first and the last layer.",
-    "Only the first and the last layer have numbers: those that a line computes and, after the "
-    "first pass, narrow arrays inside a line.",
-    "Only the first five passes have numbers, and in these, only the first and the last layer.",
+    "To keep it small, the layers between the first and the last lack their widest arrays.",
+    "To keep it small, only the first and the last layer have numbers: what each line computes.",
+    "To keep it small, only the first five passes have numbers, in the first and the last layer.",
 ]
 
 
@@ -51,11 +50,13 @@ def code_html(record, tokenizer, ids=(), n_prompt=0, most=MOST_BYTES) -> str:
     page cannot be kept below `most` bytes."""
     if not record.passes:
         raise UserError(NO_PASS)
-    ids, n_prompt = list(ids) or record.texts[-1], n_prompt or len(next(filter(None, record.texts)))
+    own = [one.ids for i, one in enumerate(record.passes) if i not in record.encoders]
+    ids, n_prompt = list(ids) or record.texts[-1], n_prompt or len(own[0])
     axes = axes_in(record)
     for level, limits in enumerate(LIMITS):
         packing = Packing(record, axes, ids, level)
-        data = about(record, tokenizer, packing) | {"n_prompt": n_prompt, "limits": limits}
+        first = "The page shows the first passes over a text. " * bool(record.later)
+        data = about(record, tokenizer, packing) | {"n_prompt": n_prompt, "limits": first + limits}
         page = included("code/code.html").replace("<!-- data -->", packing.text(data))
         page = page.replace("<!-- files -->", "".join(map(in_html, shown_files(record).items())))
         if len(page) <= most:
@@ -66,9 +67,10 @@ def code_html(record, tokenizer, ids=(), n_prompt=0, most=MOST_BYTES) -> str:
 def about(record, tokenizer, packing):
     """Return the page's data, but for numbers. For example, a pass is [whether it is the model's,
     not a draft model's, 3 cached tokens, new ids [257], the length of the text, whether it is an
-    encoder's]; a node is ["gpt2.py", "softmax", "Assign", line, column, last line, last column]."""
+    encoder's, the number of the text]; a node is ["gpt2.py", "softmax", "Assign", line, column,
+    last line, last column]."""
     passes = [
-        [one.model == record.first, one.n_cached, one.ids, length, i in record.encoders]
+        [one.model == record.first, one.n_cached, one.ids, length, i in record.encoders, one.text]
         for i, (one, length) in enumerate(zip(record.passes, packing.lengths))
     ]
     files = shown_files(record)

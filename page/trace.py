@@ -29,6 +29,7 @@ from page.adder import Adder, codes, exchange
 
 MOST_PASSES, MOST_TEXTS = 4, 2  # so many passes are recorded of each text; an encoder's is one,
 MOST_DRAFTS = 16  # and so many passes of another model before the next pass of the main one
+NEVER = 1_000_000  # the number of a pass that is not recorded
 
 
 class Pass(NamedTuple):
@@ -41,6 +42,7 @@ class Pass(NamedTuple):
     ids: list[int]
     params: dict
     settings: dict[str, int]
+    text: int = 1  # the number of the text: a program may write several
 
 
 class Record:
@@ -170,9 +172,13 @@ class Record:
             state.called = self.nodes[state.node][3]
         if self.muted:
             self.later = self.later or one
+            for stop in self.stops[-1:0:-1]:  # what led to this pass is not shown, either
+                if stop[2] != len(self.passes):
+                    break
+                stop[2] = NEVER
         else:
             self.later = None
-            self.passes.append(one)
+            self.passes.append(one._replace(text=self.n_texts))
 
     def count(self, one):
         """Count the passes over a text: after the first ones, the record is muted."""

@@ -118,7 +118,7 @@ def test_a_long_prompt_keeps_the_first_and_the_last_layer(browser):
         html = page_of(*run(ids[:n], 4))
         assert len(html) <= 3_000_000
         browser.open(html, 360)
-        assert ("those that a line computes" in browser.text("#limits")) == (not whole)
+        assert ("what each line computes" in browser.text("#limits")) == (not whole)
         browser.js("goTo(stops.findIndex((s) => s.part === 2));" + VISIT, "activation")
         browser.all(".operation .shape:not(:empty)")[0].click()
         assert "not in this page" in browser.text("#chosen")
@@ -259,12 +259,13 @@ def test_heads_stand_side_by_side_and_rows_say_where_they_come_from(browser, htm
     press(browser, RIGHT)
     assert browser.texts("#chosen .ends")[0].split() == ["pass", "1"] * 3 + ["new"]
     browser.js(VISIT, "residual")
-    x, part = (record.values[i]["array"] for i in browser.js(
-        "return stops[state.at].operations.slice(-2).map((x) => x.value).reverse()"))  # fmt: skip
-    sizes = [float(np.sqrt((a * a).mean())) for a in (x, part)]
-    words = browser.text("#chosen .ends").split()
-    assert [words[0], words[2]] == ["rms", "added"]
-    assert [float(words[1]), float(words[3])] == pytest.approx(sizes, rel=0.05)
+    x = record.values[browser.js("return stops[state.at].operations.at(-1).value")]["array"]
+    before, part = (record.values[i]["array"] for i in browser.js("return operandsOf(state.at, "
+        "stops[state.at].operations.at(-1)).map((x) => x.value)"))  # fmt: skip
+    sizes = [float(np.sqrt((a * a).mean())) for a in (before, part, x)]
+    words = browser.text("#chosen .ends").split()  # rms 0.14 + 0.13 = 0.19
+    assert words[::2] == ["rms", "+", "="]
+    assert [float(word) for word in words[1::2]] == pytest.approx(sizes, rel=0.05)
 
 
 @pytest.mark.parametrize("loop", [generate.naive, generate.cached, drafted])

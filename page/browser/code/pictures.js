@@ -152,6 +152,7 @@ function steerCells(cells, {rows, columns, at}, view, key, look) {
     "aria-label": "the numbers: arrow keys move from one to the next, Home and End to the least "
       + "and the greatest",
     onfocus: () => choose(row, column),
+    onpointerdown: (event) => choose(...view(event) ?? [row, column]),
     onpointermove: (event) => choose(...view(event) ?? [row, column]),
     onkeydown: (event) => {
       if (!moved[event.key] || event.shiftKey) return;
@@ -167,13 +168,14 @@ function steerCells(cells, {rows, columns, at}, view, key, look) {
 function endsOf(entry, matrix) {
   const {pass} = stops[state.at], {cameIn, n_cached, again} = data.passes[pass];
   const [axis, last] = layoutOf(entry).axes.slice(-2), isWide = last === "n_embd";
-  const added = isWide && kindOf(entry) === "Add" && rightOf(state.at, entry);
+  const isSum = isWide && kindOf(entry) === "Add", parts = isSum ? operandsOf(state.at, entry) : [];
+  const isWhole = parts.every((part) => part && hasNumbers(part) && part.axes.at(-2) === axis);
+  const [before, added] = isWhole ? parts.map((part) => matricesOf(part)[0]) : [];
   const cameAt = (i) => (cameIn[i] === pass ? element("b", "new") : `pass ${cameIn[i] + 1}`);
   return range(matrix.rows).map((i) => [
     axis === "n_all" && n_cached > 0 && cameAt(i),
-    isWide && `rms ${digits(size(matrix, i), 2)}`,
-    added && hasNumbers(added) && axis === added.axes.at(-2)
-      && `added ${digits(size(matricesOf(added)[0], i), 2)}`,
+    isWide && (before ? `rms ${digits(size(before, i), 2)} + ${digits(size(added, i), 2)} =` : "rms"),
+    isWide && digits(size(matrix, i), 2),
     (axis === "n_new" || axis === "n_all" && !n_cached) && again[i]
       && element("span.again", "again"),
   ].filter(Boolean));
@@ -244,7 +246,7 @@ function bestTable(entry, most) {
       element("td", dtype === "bool" ? `${x === 1}` : digits(x, dtype === "float64" ? 6 : 3)),
       !most && bar(x))));
   const what = {
-    best: `${n} of ${n_all} tokens: the best, the text's next, and those beside a filter's cut`,
+    best: `${n} of ${n_all} tokens: the best 10, the text's next, and those beside a filter's cut`,
     moved: `the largest of ${n_all} numbers, which are no longer in the order of the ids`,
     steps: `${n} of ${n_all} tokens, in the order of their ids: at each, the sum grows`,
   };

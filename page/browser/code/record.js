@@ -16,14 +16,14 @@ async function load() {
     [pre.id, pre.textContent.split("\n")]));
   const texts = {true: [], false: []};  // [id, pass] of what the model, and the draft model, read
   const seen = new Set();  // the beginnings of texts for which a pass has computed the last row
-  data.passes = data.passes.map(([is_first, n_cached, fresh, length, isEncoder], i) => {
+  data.passes = data.passes.map(([is_first, n_cached, fresh, length, isEncoder, number], i) => {
     texts[is_first] = [...texts[is_first].slice(0, n_cached), ...fresh.map((id) => [id, i])];
     const all = texts[is_first].map(([id]) => id);
-    const rows = fresh.map((_, row) => `${is_first} ${all.slice(0, n_cached + row + 1)}`);
+    const rows = fresh.map((_, row) => `${number} ${is_first} ${all.slice(0, n_cached + row + 1)}`);
     const again = rows.map((text) => seen.has(text));
     for (const text of rows) seen.add(text);
     const cameIn = texts[is_first].map(([, pass]) => pass);
-    return {is_first, n_cached, fresh, length, isEncoder, all, cameIn, again};
+    return {is_first, n_cached, fresh, length, isEncoder, number, all, cameIn, again};
   });
   data.areIds = new Set(data.are_ids);
   stops = data.stops.map(([node, frame, pass, part, flat]) => {
@@ -49,7 +49,7 @@ function addCosts() {
     latest[stop.frame] = i;
     Object.assign(stop, {caller: callers[stop.frame], flop: 0, bytes: 0});
     for (const operation of stop.operations.filter((x) => kindOf(x) === "MatMult")) {
-      const {shape} = data.values[rightOf(i, operation).value];
+      const {shape} = data.values[operandsOf(i, operation)[1].value];
       const n_results = product(data.values[operation.value].shape ?? []);
       stop.flop += 2 * n_results * (shape.at(-2) ?? shape[0]);
       stop.bytes += 4 * product(shape);
@@ -72,11 +72,11 @@ function costOf(those) {
 
 const kindOf = ({name}) => data.nodes[name]?.[2];
 
-// Return the right operand of a sum or a product. (A line may run an operation several times.)
-function rightOf(i, {name, value}) {
-  const {operations} = stops[i], [, right] = data.operands[name] ?? [];
+// Return both operands of a sum or a product. (A line may run an operation several times.)
+function operandsOf(i, {name, value}) {
+  const {operations} = stops[i], both = data.operands[name] ?? [];
   const at = operations.findIndex((x) => x.name === name && x.value === value);
-  return operations.slice(0, at).findLast((x) => x.name === right);
+  return both.map((one) => operations.slice(0, at).findLast((x) => x.name === one));
 }
 
 // Return all names of the function when the line is about to run.

@@ -17,12 +17,14 @@ function show() {
 }
 
 function showStory() {
-  const {length} = stops[state.at], {n_prompt} = data, pieces = piecesOf(data.ids);
+  const {n_prompt} = data, pieces = piecesOf(data.ids);
+  const length = Math.max(n_prompt, stops[state.at].length);
   find("#story").replaceChildren(pieces.slice(0, n_prompt).join(""),
     element("b", pieces.slice(n_prompt, length).join("")),
     element("span", pieces.slice(length).join("")));
 }
 
+const shortened = (text) => (text.length > 24 ? `…${text.slice(-24)}` : text);
 const piecesOf = (ids) => ids.map((id) => data.labels[id]);
 
 function choice(key, label, chosen, attributes, kind = "") {
@@ -32,9 +34,10 @@ function choice(key, label, chosen, attributes, kind = "") {
 
 function showStrips() {
   const {pass, part} = stops[state.at], {cost} = data.passes[pass], there = here();
-  find("#passes").replaceChildren(...data.passes.map(({is_first, fresh}, i) =>
-    choice(`pass ${i}`, `${i + 1} ${fresh.map(token).join("")}`, i === pass,
-      {onclick: () => goToPass(i)}, is_first ? "" : ".draft")));
+  find("#passes").replaceChildren(...data.passes.flatMap(({is_first, fresh, number}, i) => [
+    i > 0 && number > data.passes[i - 1].number && element("i", `text ${number}:`),
+    choice(`pass ${i}`, `${i + 1} ${shortened(fresh.map(token).join(""))}`, i === pass,
+      {onclick: () => goToPass(i)}, is_first ? "" : ".draft")]).filter(Boolean));
   const sections = sectionsOf(pass), now = sections.findLast((one) => one.part === part
     && one.at <= state.at) ?? sections.find((one) => one.part === part);
   const button = ({part, name, at}) => choice(`${part} ${name}`, name, at === now.at,
@@ -79,7 +82,8 @@ function lineOf(text, number, ran, runs) {  // runs: the stops in this call of t
     && data.nodes[stops[i].node][3] === number;
   const next = () => goTo([...range(stops.length).slice(state.at + 1), ...range(state.at + 1)]
     .find(isHere));
-  const cost = ran && costOf(runs.filter((stop) => data.nodes[stop.node][3] === number));
+  const those = runs.filter((stop) => data.nodes[stop.node][3] === number), found = costOf(those);
+  const cost = found && `${those.length > 1 ? `${those.length} times: ` : ""}${found}`;
   const [code, comment] = text.split(/(?=  # )/);
   return element(`div.line${kind}`, {"data-line": number, ...ran ? {onclick: next} : {}},
     element("i", {"aria-hidden": "true"}, number === first ? `▶ ${number}` : `${number}`),

@@ -20,8 +20,9 @@ function sectionsOf(pass) {
   return partsOf(pass).flatMap((part) => {
     const those = here({pass, part});
     const kinds = SECTIONS.filter(([of]) => of === (part >= 0 ? "layer" : part));
-    const found = kinds.map(([, name, fits]) =>
-      ({part, name, at: those.find((i) => fits.test(stops[i].text))})).filter(({at}) => at >= 0);
+    const beginning = (i) => (part >= 0 ? stops[i]?.caller : i);  // of a sublayer: what it adds to
+    const found = kinds.map(([, name, fits]) => ({part, name,
+      at: beginning(those.find((i) => fits.test(stops[i].text)))})).filter(({at}) => at >= 0);
     return found.length ? found : [{part, name: `${part}`, at: those[0]}];
   });
 }
