@@ -40,12 +40,6 @@ def test_the_example_of_the_readme_runs_in_a_different_folder(folder):
     assert python("mine/story.py", cwd=folder, PYTHONPATH="").returncode == 1
 
 
-def test_a_user_s_file_with_the_name_of_ours_hides_it_as_the_readme_says(folder):
-    assert re.search(r"file there may have the name of .* utils.py", ELSEWHERE)
-    (folder / "mine" / "utils.py").touch()
-    assert "cannot import name 'load' from 'utils'" in python("mine/story.py", cwd=folder).stderr
-
-
 WRONG = """
 from generate import Model
 

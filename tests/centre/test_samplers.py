@@ -42,8 +42,6 @@ FILTERS = {f"{make.__name__} {v}": make(v) for make, values in VALUES.items() fo
 FILTERS |= {f"min_length {n}": min_length(n, (2, 5)) for n in (30, 31)}
 FILTERS |= {f"forced_id 4 at {n}": forced_id(4, n) for n in (30, 29)}
 FILTERS["all"] = Sampler(*CHAIN).filter
-tenths = st.lists(st.integers(-40, 40), min_size=1, max_size=12)  # ties are frequent
-some_logits = tenths.map(lambda tenths: np.array(tenths, np.float32) / 10)
 
 
 def f32(*values):
@@ -108,13 +106,8 @@ def test_temperature_at_its_extremes_is_greedy_or_uniform(t):
     np.testing.assert_allclose(probs, expected, atol=1e-5)
 
 
-@given(some_logits, st.integers(1, 15))
-@settings(max_examples=40)
-def test_top_k_keeps_the_k_best_tokens_and_ties_with_the_last(logits, k):
-    best = sorted(logits.tolist(), reverse=True)[:k]
-    found = top_k(k)(logits, [])
-    assert remaining(found) == [i for i, x in enumerate(logits) if x >= best[-1]]
-    np.testing.assert_array_equal(found[found > -INF], logits[found > -INF])
+def test_top_k_keeps_the_tokens_that_tie_with_the_k_th():
+    assert remaining(top_k(2)(f32(1, 3, 2, 3, 3), [])) == [1, 3, 4]
 
 
 @given(st.lists(st.integers(1, 99), min_size=1, max_size=9), st.integers(1, 9), st.floats(-20, 20))

@@ -20,7 +20,7 @@ from generate import Sequence, begin, cached, generate, naive
 from loading.config import FORCED, forced_filters
 from loading.seq2seq import set_languages
 from samplers import Sampler, min_length, no_repeat_ngram, one_hot
-from tests.support.tiny import Traced, close, drafted_by, traced
+from tests.support.tiny import Traced, close, drafted_by, traced, until
 
 FOLDERS = Path(__file__).parents[1] / "fixtures" / "seq2seq"
 NAMES = ["t5", "t5-gated-untied", "t5-narrow-heads", "bart", "bart-forced", "bart-cnn"]
@@ -95,15 +95,9 @@ def test_beams_equal_the_reference_s(name):
     for row, expected in enumerate(EXPECTED[name]["rows"]):
         model = reader(name, row)
         found = beam_search(model, model.start_ids, n, 3, *ends, 3, filters(model, n))
-        assert [h.ids for h in found] == [unpadded(b["ids"], model) for b in expected["beam"]]
+        assert [h.ids for h in found] == [until(b["ids"], model.stop_ids) for b in expected["beam"]]
         scores = [b["score"] for b in expected["beam"]]
         np.testing.assert_allclose([h.score for h in found], scores, rtol=1e-5)
-
-
-def unpadded(ids, model):
-    """Return the ids up to and including the first stop id. The reference adds padding after it."""
-    ends = [i + 1 for i, token in enumerate(ids) if token in model.stop_ids]
-    return ids[: ends[0]] if ends else ids
 
 
 @pytest.mark.parametrize("key", sorted(np.load(FOLDERS / "buckets.npz").files))

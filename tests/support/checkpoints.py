@@ -45,11 +45,12 @@ def random_arrays(config=CONFIG, seed=0):
     return {name: rng.normal(0, 0.8, shape).astype(np.float32) for name, shape in shapes.items()}
 
 
-def write_tokenizer(folder):
-    """Write a byte-level BPE of 259 tokens: 256 bytes, two merged tokens and <|endoftext|>."""
-    vocab = {token: id for id, token in enumerate([*TOKENS, END])}
+def write_tokenizer(folder, tokens=(*TOKENS, END), merges=(("t", "h"), ("th", "e"))):
+    """Write vocab.json and merges.txt: 256 bytes, two merged tokens and <|endoftext|>."""
+    vocab = {token: id for id, token in enumerate(tokens)}
     (folder / "vocab.json").write_text(json.dumps(vocab), encoding="utf-8")
-    (folder / "merges.txt").write_text("#version: 0.2\nt h\nth e\n", encoding="utf-8")
+    lines = ["#version: 0.2", *map(" ".join, merges)]
+    (folder / "merges.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def write_tokenizer_json(folder, n_vocab):

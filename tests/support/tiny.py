@@ -197,6 +197,12 @@ def same_greedy(model, prompt, ids, expected):
             return
 
 
+def until(ids, stop_ids):
+    """Return the ids up to and including the first stop id. transformers pads what follows."""
+    ends = [i for i, token in enumerate(ids) if token in stop_ids]
+    return ids[: ends[0] + 1] if ends else ids
+
+
 def p_value(counts, probabilities):
     """Return the p-value of Pearson's chi-square test. counts: {outcome: count}; probabilities:
     {outcome: expected probability}. Outcomes expected fewer than 5 times are merged into one."""
