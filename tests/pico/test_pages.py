@@ -26,7 +26,7 @@ from samplers import Sampler
 from terminal import cli
 from tests.support.checkpoints import ROOT
 from tests.support.pages import data_of
-from tests.support.tiny import as_function, chain_rule, checkpoint, opposite, p_value, tiny_gpt2
+from tests.support.tiny import checkpoint
 
 PROMPTS = ["Once upon a time", "The dragon was"]
 
@@ -154,22 +154,6 @@ def test_drafts_from_the_text_follow_the_last_token():
     found, qs = drafts.from_text(9, [1, 2, 3, 4, 5, 6, 2], None, None)
     assert found == [3, 4, 5, 6] and [q.argmax() for q in qs] == found
     assert drafts.from_text(9, [1, 2, 3], None, None) == ([], [])
-
-
-TARGET = tiny_gpt2(n_vocab=4, n_embd=4, n_layer=1, seed=14)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("drafter", ["smaller", "opposite", "text"])
-def test_drafted_texts_have_exactly_the_target_s_distribution(drafter):
-    small = {"smaller": tiny_gpt2(n_vocab=4, n_embd=4, n_layer=1, seed=9)}
-    small = as_function(small.get(drafter) or opposite(TARGET))
-    own = partial(drafts.from_model, small) if drafter != "text" else partial(drafts.from_text, 4)
-    rng, counts, large = np.random.default_rng(12), Counter(), as_function(TARGET)
-    for _ in range(2000):
-        parts = drafts.speculative(large, own, [0, 1, 2, 0], forward.softmax, 3, rng)
-        counts[tuple(sum((new for _, new in parts), [])[:3])] += 1
-    assert p_value(counts, chain_rule(large, [0, 1, 2, 0], 3, Sampler())) > 1e-3
 
 
 @pytest.mark.parametrize("english", ["Tom is here.", "I have never seen such a big dog. " * 4])
