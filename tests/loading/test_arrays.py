@@ -119,16 +119,12 @@ def test_the_index_says_where_an_array_lies(folder):
     for file in {*places.values()}:  # both files have all names, but zeros for the other's arrays
         save_file({n: whole[n] * np.float32(file == places[n]) for n in places}, copy / file)
     np.testing.assert_array_equal(logits(copy), expected)
-
-
-def test_a_shard_outside_the_folder_is_refused(folder, tmp_path):
-    copy = folder("plain")
     index = (copy / INDEX).read_text()
-    shard = "model-00001-of-00002.safetensors"
-    (copy / shard).rename(tmp_path / "outside.safetensors")
-    for file in ("../outside.safetensors", str(tmp_path / "outside.safetensors"), "a/b"):
-        (copy / INDEX).write_text(index.replace(shard, file))
+    for outside in ("../" + file, str(copy.parent / file)):
+        (copy / file).replace(copy.parent / file)
+        (copy / INDEX).write_text(index.replace(file, outside))
         assert_refused(copy, "is not a file of this folder")
+        (copy.parent / file).replace(copy / file)
 
 
 # --- other names, and a tied head -----------------------------------------------------------------
@@ -136,7 +132,6 @@ def test_a_shard_outside_the_folder_is_refused(folder, tmp_path):
 UNUSED = {  # arrays that some files have, and no model needs
     "one_head": {"h.0.attn.bias": np.tri(16)[None, None], "h.0.attn.masked_bias": np.array(-1e4)},
     "llama-tied": {"layers.0.self_attn.rotary_emb.inv_freq": np.ones(4, np.float32)},
-    "gemma3": {},
     "t5": {"decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight": np.zeros(1)},
     "bart": {f"{side}.version": np.ones(1) for side in ("encoder", "decoder")},
 }
@@ -161,18 +156,12 @@ def test_arrays_may_have_other_names_and_the_head_may_be_stored(folder, name):
         np.testing.assert_array_equal(logits(copy), expected)
 
 
-PREFIXES = {
-    "one_head": "transformer.",
-    "llama-tied": "model.",
-    "t5": "transformer.",
-    "bart": "model.",
-}
-
-
-@pytest.mark.parametrize("name", PREFIXES)
-def test_of_two_names_of_an_array_the_first_counts_and_a_wrapper_s_prefix_is_named(folder, name):
+@pytest.mark.parametrize(
+    "name, prefix", [("one_head", "transformer."), ("llama-tied", "model."), ("bart", "model.")]
+)
+def test_of_two_names_the_first_counts_and_a_wrapper_s_prefix_is_named(folder, name, prefix):
     """As in transformers, h.0.ln_1 comes before transformer.h.0.ln_1, but wte after it."""
-    copy, prefix = folder(name), PREFIXES[name]
+    copy = folder(name)
     path, expected = copy / "model.safetensors", logits(copy)
     whole = {n.removeprefix(prefix): array for n, array in load_file(path).items()}
     pairs = {n: sorted([n, prefix + n]) for n in whole}
@@ -206,8 +195,7 @@ def test_a_head_that_differs_from_the_embedding_is_used_with_a_note(folder, caps
     expected = logits(copy)
     change(copy, "tie_word_embeddings")  # the default is true
     np.testing.assert_array_equal(logits(copy), expected)
-    note = "note: the file's head is used, although config.json ties it to the embedding\n"
-    assert capsys.readouterr().err == note
+    assert "note: the file's head is used" in capsys.readouterr().err
 
 
 # --- rows without a token, and tokens without a row -----------------------------------------------
@@ -227,10 +215,7 @@ def change_rows(folder, change_array):
     change(folder, vocab_size=n_vocab)
 
 
-PADDED = "by_layer", "untied", "t5", "t5-gated-untied", "bart-forced", "llama-tied"
-
-
-@pytest.mark.parametrize("name", PADDED)
+@pytest.mark.parametrize("name", ["untied", "t5-gated-untied", "bart-forced", "llama-tied"])
 def test_rows_without_a_token_are_cut_off_and_not_copied(folder, name):
     """After any text, some of these rows would have large logits."""
     copy = folder(name)

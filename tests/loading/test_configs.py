@@ -145,24 +145,15 @@ def test_no_rope_layers_lists_the_layers_without_positions(folder):
         ("plain", {"n_layer": 10**30}, "the array h.2.ln_1.weight is missing"),
         ("plain", {"n_layer": 1}, "config.json asks for no array h.1.attn.c_attn.bias"),
         ("plain", {"tie_word_embeddings": False}, "lm_head.weight is missing"),
-        (
-            "plain",
-            {"n_inner": 31},
-            "h.0.mlp.c_fc.weight has shape .8, 32., config.json says .8, 31",
-        ),
         ("llama", {"quantization_config": {"bits": 4}}, "quantization_config is not supported"),
         ("gemma3", {"use_bidirectional_attention": True}, "use_bidirectional_attention is not"),
         ("llama", {"rope_scaling": {"rope_type": "yarn", "factor": 4.0}}, "rope_type is yarn"),
         ("llama", {"rope_scaling": {"rope_type": "llama3", "factor": 8}}, "'low_freq_factor'"),
         ("llama", {"rope_scaling": "linear"}, "cannot be used: AttributeError"),
         ("llama", {"partial_rotary_factor": 0.5}, "partial_rotary_factor is not supported"),
-        ("llama", {"rope_parameters": {"partial_rotary_factor": 0.5}}, "partial_rotary_factor is"),
         ("llama", {"num_key_value_heads": 3}, "4 heads of 8 numbers, 3 of keys and values"),
-        ("llama-biases", {"attention_bias": False}, "config.json asks for no array layers.0.self_"),
         ("qwen2", {"layer_types": ["full_attention"]}, "layer_types = "),
-        ("t5", {"num_decoder_layers": 3}, "decoder.block.2.layer.0.SelfAttention.q.weight is miss"),
         ("t5-gated-untied", {"dense_act_fn": "tanh"}, "'tanh' is not one of"),
-        ("t5", {"is_gated_act": True}, "DenseReluDense.wi_1.weight is missing"),
         ("bart", {"max_position_embeddings": 41}, "positions.weight has shape .42, 16., .*43"),
         ("bart", {"decoder_attention_heads": 3}, "not a multiple"),
     ],
@@ -173,13 +164,12 @@ def test_a_config_that_does_not_fit_is_refused_by_name(folder, name, entries, wo
     assert_refused(copy, words)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "[" * 100_000, "\xff\xfe", "{}"])
 @pytest.mark.parametrize("file", ["config.json", "generation_config.json"])
-def test_files_that_are_not_json_objects_are_refused(folder, file, text):
+def test_files_that_are_not_json_objects_are_refused(folder, file):
     copy = folder("t5")
-    (copy / file).write_bytes(text.encode("latin-1"))
-    if file == "config.json" or text != "{}":
-        assert_refused(copy, "'model_type'" if text == "{}" else f"{file} is damaged: .*; fetch")
+    for data in (b"{", b"[]", b"[" * 100_000, b"\xff\xfe"):
+        (copy / file).write_bytes(data)
+        assert_refused(copy, f"{file} is damaged: .*; fetch")
 
 
 # --- how texts begin and end ----------------------------------------------------------------------
@@ -199,13 +189,10 @@ def test_stop_ids_come_from_generation_config_first_or_have_a_default(
     assert stop_ids() == end
     assert stop_ids(eos_token_id=[9, 3]) == (9, 3)
     assert stop_ids(eos_token_id=None) == () and capsys.readouterr().err == ""
-    for lost in ("2", 2.0, 50256, -1, True, None, [2], {"id": 2}, "\n"):
+    for lost in ("2", 2.0, n_vocab, -1, True, None, [2]):
         assert stop_ids(eos_token_id=[9, lost]) == (9,)
-        said = (
-            f"note: eos_token_id {lost!r} is no id of the vocabulary: it starts and ends no text\n"
-        )
-        assert capsys.readouterr().err == said
-    assert stop_ids(eos_token_id="2") == () and "'2' is no id" in capsys.readouterr().err
+        assert f"note: eos_token_id {lost!r} is no id" in capsys.readouterr().err
+    assert stop_ids(eos_token_id="2") == ()
     assert stop_ids("eos_token_id") == (n_vocab - 1,)  # <|endoftext|>
     settings = {"eos_token_id": 7, "temperature": 0.8}
     (copy / "generation_config.json").write_text(json.dumps(settings))
@@ -224,9 +211,8 @@ def test_generation_defaults_come_from_config_json_without_generation_config_jso
 
 def test_the_first_summarisers_have_the_settings_of_generation_in_their_config():
     config = load(FOLDERS["bart-cnn"])[1].generation_config
-    # The settings in task_specific_params are ignored.
-    assert config["num_beams"] == 4 and config["length_penalty"] == 2.0
-    assert config["forced_bos_token_id"] == 0 and config.get("forced_eos_token_id") is None
+    assert (config["num_beams"], config["length_penalty"]) == (4, 2.0)  # not task_specific_params
+    assert (config["forced_bos_token_id"], config.get("forced_eos_token_id")) == (0, None)
 
 
 def test_special_ids_of_an_encoder_decoder_outside_the_vocabulary_have_no_effect(folder, capsys):

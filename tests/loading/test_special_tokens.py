@@ -1,14 +1,8 @@
 """Special tokens in a source and in an answer, and lengths that count the prompt, as in
 transformers."""
 
-import numpy as np
 import pytest
 
-from decoding import score
-from generate import begin, generate
-from gpt2 import softmax
-from loading.config import forced_filters, read_ids
-from samplers import Sampler
 from tests.support.checkpoints import FOLDERS, change
 from tests.support.commands import write_letters
 from utils import load
@@ -31,27 +25,6 @@ def test_special_tokens_are_found_in_a_source(console, name, text, tokens):
     tokenizer, _ = load(FOLDERS[name])
     ids = console.json(text, "--tokens", 1, model=FOLDERS[name])[0]["prompt_ids"]
     assert [tokenizer.tokens[id] for id in ids] == tokens.split(" ")
-
-
-@pytest.mark.parametrize("name", ["t5", "bart", "bart-forced", "bart-cnn", "mbart", "mbart-50"])
-def test_the_score_of_an_answer_is_its_probability_in_the_loop(name):
-    tokenizer, model = load(FOLDERS[name])
-    ids, config = tokenizer.plain_ids("the dog ran"), model.generation_config
-    model, start = begin(model, tokenizer.encode("the cat sat"))
-    prefix = [*start, *read_ids(config, "forced_bos_token_id", model.n_vocab)]
-    path, logprobs = [*prefix, *ids], {}
-
-    def follow(logits, so_far):  # [n_vocab] -> [n_vocab]: only the next token of `path` is left
-        token = path[len(so_far)]
-        logprobs[len(so_far)] = np.log(softmax(logits)[token])
-        return np.where(np.arange(model.n_vocab) == token, logits, -np.inf)
-
-    n = len(path) - len(start)
-    sampler = Sampler(*forced_filters(config, len(start) + n + 1), follow)
-    assert list(generate(model, start, n, sampler))[-len(ids) :] == ids
-    found = score.score(tokenizer, model, "the dog ran", prefix)
-    assert found["ids"] == ids and len(found["logprobs"]) == len(ids)
-    assert found["total"] == pytest.approx(sum(logprobs.values()), rel=1e-4)
 
 
 def test_max_length_and_min_length_count_the_prompt(console, tmp_path):
