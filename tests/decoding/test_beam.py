@@ -1,11 +1,10 @@
-"""beam.py finds the same texts as transformers and as brute force. The cache follows the beams,
+"""beam.py finds the same texts as transformers. The cache follows the beams,
 and the trace contains every candidate.
 
 The sequences and scores of transformers are in a file that tests/fixtures/make_beam.py writes.
 """
 
 import json
-import math
 from functools import partial
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from hypothesis import strategies as st
 
 from decoding.beam import Candidate, Hypothesis, beam_search, top_indices
 from gpt2 import GPT2, log_softmax
-from samplers import Sampler, min_length, no_repeat_ngram
+from samplers import min_length, no_repeat_ngram
 from tests.fixtures.make_beam import (
     N_CTX,
     N_HEAD,
@@ -27,7 +26,7 @@ from tests.fixtures.make_beam import (
     name,
     random_params,
 )
-from tests.support.tiny import Watched, chain_rule
+from tests.support.tiny import Watched
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 REFERENCE = json.loads((FIXTURES / "beam.json").read_text(encoding="utf-8"))
@@ -63,31 +62,6 @@ def test_ids_and_scores_equal_the_reference(stops):
         assert [h.score for h in found] == pytest.approx(list(scores), rel=2e-5), name(case)
 
 
-# --- compared with brute force --------------------------------------------------------------------
-
-
-def log_probability(model, prompt, ids):
-    """Return log P(ids | prompt), computed in one pass."""
-    log_probs = log_softmax(model(np.array([*prompt, *ids])))[len(prompt) - 1 : -1]
-    return math.fsum(log_probs[range(len(ids)), ids].tolist())
-
-
-@pytest.mark.parametrize("stop_ids", [(), (3,), (1, 3)])
-def test_a_width_of_all_sequences_equals_brute_force(stop_ids):
-    params = random_params(seed=4)
-    params["wte"], params["lm_head"] = params["wte"][:4], params["lm_head"][:4]
-    model, n = GPT2(params, N_HEAD), 4
-    model.stop_ids = stop_ids
-    total = {ids: math.log(p) for ids, p in chain_rule(model, [2, 0], n, Sampler()).items()}
-    for penalty, early_stopping in [(0.0, False), (0.6, False), (1.0, True), (2.0, False)]:
-        score = {ids: log_p / len(ids) ** penalty for ids, log_p in total.items()}
-        found = beam_search(model, [2, 0], n, 4**n, penalty, early_stopping, n_return=4**n)
-        assert [tuple(h.ids) for h in found] == sorted(score, key=score.get, reverse=True)
-        for h in found:
-            expected = total[tuple(h.ids)], score[tuple(h.ids)]
-            assert (h.log_probability, h.score) == pytest.approx(expected, rel=1e-5)
-
-
 # --- the cache, the filters and other arguments ---------------------------------------------------
 
 
@@ -99,8 +73,9 @@ def test_one_pass_reads_the_prompt_and_one_pass_per_step_continues_the_kept_beam
     assert watched.lasts == {1}  # only the last token's logits are computed
     parents = [[c.parent for c in step if c.status == "kept"] for step in trace[1:]]
     assert any(rows != [0, 1, 2, 3, 4] for rows in parents)  # the cache has followed its beams:
-    sums = [log_probability(watched.model, PROMPT, h.ids) for h in found]
-    assert [h.log_probability for h in found] == pytest.approx(sums, rel=1e-5, abs=1e-6)
+    for ids, log_probability, _ in found:
+        rows = log_softmax(watched.model([*PROMPT, *ids]))[len(PROMPT) - 1 : -1]
+        assert log_probability == pytest.approx(rows[range(len(ids)), ids].sum(), rel=1e-5)
 
 
 def test_filters_get_each_beam_s_own_ids_and_float32():
