@@ -16,7 +16,6 @@ from tests.support.checkpoints import (
     assert_refused,
     change,
     logits,
-    random_arrays,
     write_folder,
 )
 from utils import load
@@ -94,12 +93,6 @@ def test_each_array_is_read_and_has_its_shape(folder, name):
             rest = {other: whole[other] for other in whole if other != array}
             save_file(rest | part, copy / "model.safetensors")
             assert_refused(copy, array.removeprefix("model.").removeprefix("transformer."))
-
-
-def test_an_array_of_integers_is_refused(tmp_path):
-    ids = {"wte.weight": np.zeros((259, 12), int)}
-    line = "wte.weight is missing, or is none of F64, F32"
-    assert_refused(write_folder(tmp_path, arrays=random_arrays() | ids), line)
 
 
 def test_a_pickle_is_never_opened_and_a_pointer_of_git_lfs_is_named(tmp_path):

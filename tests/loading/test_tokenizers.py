@@ -183,6 +183,25 @@ def test_an_unknown_id_is_an_error_that_names_it(read, id):
 # --- special tokens -------------------------------------------------------------------------------
 
 
+SENTINELS = "the <extra_id_0> sat <extra_id_1> on"
+PARSED = [  # (model, source, the tokens that transformers 5.23 returns)
+    ("t5", SENTINELS, "▁th e <extra_id_0> ▁ s at <extra_id_1> ▁o n </s>"),
+    ("t5", "a</s>b", "▁ a </s> ▁b </s>"),
+    ("t5", "<pad>the <unk> cat ", "<pad> ▁th e <unk> ▁ c at </s>"),
+    ("mbart", "the cat <mask> on", "▁th e ▁ c at <mask> ▁o n </s> en_XX"),
+    ("mbart", "<pad>the <unk> cat", "<pad> ▁th e <unk> ▁ c at </s> en_XX"),
+    ("mbart", "en_XX the cat", "en_XX ▁th e ▁ c at </s> en_XX"),
+    ("bart", "a</s>b <s> c", "<s> a </s> b Ġ <s> Ġ c </s>"),
+    ("bart", "a <mask> b", "<s> a <mask> Ġ b </s>"),  # <mask> removes the space before it
+]
+
+
+@pytest.mark.parametrize("name, text, tokens", PARSED)
+def test_special_tokens_are_found_in_a_source_as_transformers_finds_them(name, text, tokens):
+    tokenizer = MODELS[name]
+    assert [tokenizer.tokens[id] for id in tokenizer.encode(text)] == tokens.split(" ")
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_special_tokens_in_an_answer_are_not_text(name):
     tokenizer = MODELS[name]
