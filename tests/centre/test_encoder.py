@@ -15,15 +15,8 @@ import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
-from encoder import (
-    BYTE_TO_CHAR,
-    PATTERN,
-    Tokenizer,
-    gpt2_words,
-    learn,
-    learn_tokenizer,
-    merge_all,
-)
+import encoder
+from encoder import BYTE_TO_CHAR, Tokenizer
 from loading.errors import UserError
 from loading.tokenizer import read_gpt2_tokenizer
 from tests.support.checkpoints import FIXTURES, write_tokenizer
@@ -55,9 +48,6 @@ def build(merges, special=()):
 
 
 TINY = build(TINY_MERGES, ["<|endoftext|>"])
-
-
-# --- the official ids -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("text, ids", [*KNOWN, *VECTORS["pairs"]])
@@ -96,21 +86,23 @@ def test_ids_equal_gpt2_s_with_the_official_files(gpt2_files):
     ],
 )
 def test_text_is_split_into_words(text, words):
-    assert regex.findall(PATTERN, text) == gpt2_words(text) == words
+    assert regex.findall(encoder.PATTERN, text) == encoder.gpt2_words(text) == words
 
 
 def test_merges_are_learnt_by_count_and_then_in_the_order_of_the_text():
-    found = learn({"ba": 1, "ab": 1, "aaa": 1, "cd": 2}, 9)  # at the end, no neighbours are left
+    found = encoder.learn(
+        {"ba": 1, "ab": 1, "aaa": 1, "cd": 2}, 9
+    )  # at the end, no neighbours are left
     assert ["+".join(pair) for pair in found] == ["a+a", "c+d", "b+a", "a+b", "aa+a"]
 
 
 def test_the_pair_that_was_learnt_first_is_merged_first_and_everywhere():
     ranks = {("a", "a"): 0, ("a", "b"): 1, ("aa", "ab"): 2}
-    assert merge_all(list("aaabdaaabac"), ranks) == ["aaab", "d", "aaab", "a", "c"]
+    assert encoder.merge_all(list("aaabdaaabac"), ranks) == ["aaab", "d", "aaab", "a", "c"]
 
 
 def test_a_learnt_tokenizer_has_the_bytes_and_then_each_merged_token_once():
-    tokenizer = learn_tokenizer("aaa aaa aaa", 9)
+    tokenizer = encoder.learn_tokenizer("aaa aaa aaa", 9)
     assert tokenizer.tokens[:256] == sorted(BYTE_TO_CHAR.values())
     assert tokenizer.tokens[256:] == ["aa", "aaa", "Ġaaa"]
 
@@ -154,7 +146,7 @@ def test_an_unknown_id_is_an_error(id):
         TINY.stream().feed(id)
 
 
-# --- special tokens -------------------------------------------------------------------------------
+# --- special tokens, and tokens that files add ----------------------------------------------------
 
 
 def test_special_tokens_are_plain_text_by_default():
@@ -208,9 +200,6 @@ def test_settings_for_which_the_two_files_have_no_place_are_refused(tmp_path, ke
     name = key if key.startswith("add") else "<Ġ>"
     with pytest.raises(UserError, match=f"'{name}' needs tokenizer.json; transformers writes it"):
         read_gpt2_tokenizer(tmp_path)
-
-
-# --- files ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -154,7 +154,7 @@ def test_cached_goes_on_after_the_tokens_in_its_cache():
     assert list(cached(watched, Sequence(watched, other, 3), cache)) == run(naive, other, 3)
 
 
-# --- the sampler, passes and arguments of a loop --------------------------------------------------
+# --- what a loop does, and what its callers may do ------------------------------------------------
 
 
 @either_loop
@@ -190,9 +190,6 @@ def test_cached_passes_each_token_once_and_naive_the_whole_text_for_each_token(l
     assert watched.lasts == {1}  # only the last logits are computed
 
 
-# --- callers that leave the loop or finish a sequence ---------------------------------------------
-
-
 @either_loop
 @pytest.mark.parametrize("n_taken", [0, 1, 5, 12])
 def test_any_loop_goes_on_where_the_caller_left_one(loop, n_taken):
@@ -219,9 +216,6 @@ def test_a_caller_may_finish_a_text(loop, n_taken):
             sequence.finish("stop")
     assert sequence.new_ids == run(loop, [3], 9, WARM)[:n_taken]
     assert sequence.stop_reason == "stop" and len(watched.shapes) == n_taken
-
-
-# --- generate -------------------------------------------------------------------------------------
 
 
 @either_loop

@@ -3,6 +3,7 @@ are drawn with the right probabilities, even for the smallest and largest random
 
 from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -48,9 +49,6 @@ def remaining(logits):
     return np.flatnonzero(logits > -INF).tolist()
 
 
-# --- the reference implementation -----------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def reference():
     with np.load(Path(__file__).parents[1] / "fixtures" / "processors.npz") as arrays:
@@ -68,9 +66,6 @@ def test_a_filter_equals_the_reference(reference, name, n_vocab):
         found = FILTERS[name](logits, reference[f"ids_{n_vocab}"][row].tolist())
         assert remaining(found) == remaining(expected[row])
         np.testing.assert_allclose(found, expected[row], rtol=1e-6)
-
-
-# --- properties of every filter -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", FILTERS)
@@ -209,14 +204,9 @@ def test_a_filter_that_returns_no_logits_is_refused(returned):
 # --- draws ----------------------------------------------------------------------------------------
 
 
-class Fixed:
-    """A random generator that always returns the same number."""
-
-    def __init__(self, u):
-        self.u = u
-
-    def random(self):
-        return self.u
+def fixed(u):
+    """Return a random generator that always returns the number u."""
+    return SimpleNamespace(random=lambda: u)
 
 
 SMALLEST, LARGEST = 0.0, 1 - 2.0**-53  # the extremes of Generator.random()
@@ -233,14 +223,14 @@ def test_probabilities_that_do_not_sum_to_1_are_refused(probs):
 
 def test_a_draw_at_the_edges_of_the_intervals():
     probs = f32(0, 0.25, 0, 0.75, 0)
-    assert draw(probs, Fixed(SMALLEST)) == 1
-    assert draw(probs, Fixed(0.25 - 1e-9)) == 1
-    assert draw(probs, Fixed(0.25)) == 3
-    assert draw(probs, Fixed(LARGEST)) == 3
-    assert type(draw(probs, Fixed(0.5))) is int
+    assert draw(probs, fixed(SMALLEST)) == 1
+    assert draw(probs, fixed(0.25 - 1e-9)) == 1
+    assert draw(probs, fixed(0.25)) == 3
+    assert draw(probs, fixed(LARGEST)) == 3
+    assert type(draw(probs, fixed(0.5))) is int
 
 
 @pytest.mark.parametrize("total", [1 - 1e-4, 1, 1 + 2.0**-23, 1 + 1e-4])
 def test_the_largest_number_draws_the_last_token_even_if_the_sum_is_rounded(total):
     probs = np.array([total / 2, total / 2, 0], np.float32)
-    assert draw(probs, Fixed(LARGEST)) == 1
+    assert draw(probs, fixed(LARGEST)) == 1

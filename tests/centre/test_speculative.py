@@ -9,6 +9,7 @@ import copy
 import functools
 import itertools
 from collections import Counter
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -21,7 +22,6 @@ from gpt2 import GPT2
 from samplers import Sampler, greedy, no_repeat_ngram, repetition_penalty, temperature, top_k, top_p
 from speculative import residual, speculative, verify
 from tests.support.tiny import (
-    Noted,
     Watched,
     as_function,
     chain_rule,
@@ -76,9 +76,6 @@ def make_drafter(name, model, text=(), sampler=greedy):
 
 def by_speculation(model, prompt, n, drafter, gamma, sampler=greedy, seed=0):
     return list(generate(model, prompt, n, sampler, seed, drafted_by(drafter, gamma)))
-
-
-# --- greedy ---------------------------------------------------------------------------------------
 
 
 @functools.cache
@@ -137,10 +134,10 @@ def test_greedy_texts_and_stop_reasons_equal_the_cached_loop_s(prompt, n, name, 
 def test_a_drafter_proposes_no_more_than_can_be_used():
     """Each pass adds one token that is not a draft. So at most n_left - 1 drafts are useful."""
     for n, n_all in ((7, 7), (100, TARGET.n_ctx - len(PROMPTS[1]))):
-        noted = Noted(make_drafter("replay at 0", TARGET, PROMPTS[1] + greedy_ids(1)))
+        noted = Mock(wraps=make_drafter("replay at 0", TARGET, PROMPTS[1] + greedy_ids(1)))
         assert by_speculation(TARGET, PROMPTS[1], n, noted, 5) == greedy_ids(1)[:n_all]
         expected = [min(5, n_left - 1) for n_left in range(n_all, 0, -1)]
-        assert [n for n, _, _ in noted.passes] == expected
+        assert [call.args[1] for call in noted.propose.call_args_list] == expected
 
 
 @pytest.mark.parametrize("n_taken", [0, 1, 3, 5, 8, 9])
@@ -157,9 +154,6 @@ def test_any_loop_goes_on_where_the_caller_left_one(n_taken):
         resumed = copy.deepcopy(sequence)
         list(loop(TARGET, resumed))
         assert resumed.new_ids == greedy_ids(1)[:9]
-
-
-# --- sampled texts and the chi-square test --------------------------------------------------------
 
 
 STOP, PROMPT, N_TOKENS, N_TEXTS = 3, [0, 1, 2, 0], 4, 1500
@@ -203,19 +197,6 @@ def test_sampled_texts_have_exactly_the_model_s_distribution(name, gamma, sample
     assert p_value(counts, chain_rule(TINY, PROMPT, N_TOKENS, sampler)) > 1e-3
 
 
-# --- verification, compared with theory -----------------------------------------------------------
-
-
-class Scripted:
-    """A random generator that returns the given numbers in order."""
-
-    def __init__(self, *numbers):
-        self.numbers = list(numbers)
-
-    def random(self):
-        return self.numbers.pop(0)
-
-
 def frozen(counts):
     """Return counts / 8 as read-only probabilities [n_vocab]."""
     probs = np.array(counts, np.float32) / 8
@@ -245,8 +226,8 @@ def test_nothing_follows_a_stop_id(drafts, tokens, n_numbers):
         given_ids.append(list(ids))
         return logits
 
-    rng, qs = Scripted(*[0.5] * 5), one_hots(drafts, 4)
+    rng, qs = Mock(random=Mock(return_value=0.5)), one_hots(drafts, 4)
     rows = logits[: len(drafts) + 1]
     assert verify(rows, [2], drafts, qs, sampler, rng, stop_ids=(2,)) == tokens
-    assert len(rng.numbers) == 5 - n_numbers
+    assert rng.random.call_count == n_numbers
     assert not any(2 in ids[1:] for ids in given_ids)  # the prompt's stop id does not count

@@ -46,8 +46,6 @@ def run(sequences, gaps=None, finish_at=(), **settings):
     return pairs
 
 
-# --- each text is the same as without a batch -----------------------------------------------------
-
 texts = st.tuples(
     st.sampled_from([0, 1, 2]),  # the index of the prompt's beginning in BEGINNINGS
     st.integers(0, 12),  # how many tokens of this beginning the prompt has
@@ -89,7 +87,7 @@ def test_every_sequence_is_the_same_as_alone(arriving, max_rows, chunk):
         assert sequence.rng.random() == alone.rng.random()
 
 
-# --- the passes, the arrivals and the end of the loop ---------------------------------------------
+# --- passes, arrivals, and callers that leave the loop --------------------------------------------
 
 
 ENDLESS = tiny_gpt2()
@@ -135,8 +133,6 @@ def test_the_loop_ends_when_no_sequence_runs_or_waits():
     assert len(list(continuous(waiting))) == 2
     assert len(list(waiting)) == 2
 
-
-# --- callers that leave the loop or finish a sequence ---------------------------------------------
 
 PROMPTS = [BEGINNINGS[0], [3], BEGINNINGS[0][:9] + [1, 2], [9, 9], [3]]
 NS = [5, 17, 4, 8, 6]
@@ -200,7 +196,7 @@ def test_a_caller_may_finish_any_sequence_and_the_others_go_on(ender, n_taken, e
         assert sequence.stop_reason == ("stop" if i == ended else "length")
 
 
-# --- prefill, and wrong values of max_rows and chunk ----------------------------------------------
+# --- prefill, wrong values, and rows of different lengths -----------------------------------------
 
 
 def test_a_different_source_begins_with_an_empty_cache():
@@ -223,8 +219,6 @@ def test_max_rows_and_chunk_are_at_least_one(numbers):
     with pytest.raises(ValueError, match="at least 1"):
         list(continuous([Sequence(MODEL, [1], 2)], *numbers))
 
-
-# --- rows of different lengths --------------------------------------------------------------------
 
 SOURCES = [[5, 6, 7], [9], [8, 4, 11, 12, 9, 10, 5]]
 FAMILIES = [  # llama's query heads share key-value heads; mistral and gemma2 have sliding windows;

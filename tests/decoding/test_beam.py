@@ -16,16 +16,8 @@ from hypothesis import strategies as st
 from decoding.beam import Candidate, Hypothesis, beam_search, top_indices
 from gpt2 import GPT2, log_softmax
 from samplers import min_length, no_repeat_ngram
-from tests.fixtures.make_beam import (
-    N_CTX,
-    N_HEAD,
-    N_VOCAB,
-    PROMPT,
-    STOPS,
-    cases,
-    name,
-    random_params,
-)
+from tests.fixtures import make_beam
+from tests.fixtures.make_beam import N_CTX, N_HEAD, PROMPT, STOPS
 from tests.support.tiny import Watched
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -34,18 +26,15 @@ REFERENCE = json.loads((FIXTURES / "beam.json").read_text(encoding="utf-8"))
 
 def random_model(stops="no end", seed=0):
     stop_ids, bias = STOPS[stops]
-    model = GPT2(random_params(bias, stop_ids, seed), N_HEAD)
+    model = GPT2(make_beam.random_params(bias, stop_ids, seed), N_HEAD)
     model.stop_ids = stop_ids
     return model
-
-
-# --- compared with transformers -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("stops", STOPS)
 def test_ids_and_scores_equal_the_reference(stops):
     model = random_model(stops)
-    for case in cases():
+    for case in make_beam.cases():
         if case["stops"] != stops:
             continue
         start, filters = len(case["prompt"]), []
@@ -57,12 +46,11 @@ def test_ids_and_scores_equal_the_reference(stops):
         ends = partial(lambda case, ids: ids[-1] in case["ends"], case)
         settings |= {"n_return": case["width"], "filters": filters, "ends": ends}
         found = beam_search(model, case["prompt"], case["n"], **settings)
-        ids, scores = zip(*REFERENCE[name(case)])
-        assert [h.ids for h in found] == list(ids), name(case)
-        assert [h.score for h in found] == pytest.approx(list(scores), rel=2e-5), name(case)
-
-
-# --- the cache, the filters and other arguments ---------------------------------------------------
+        ids, scores = zip(*REFERENCE[make_beam.name(case)])
+        assert [h.ids for h in found] == list(ids), make_beam.name(case)
+        assert [h.score for h in found] == pytest.approx(list(scores), rel=2e-5), make_beam.name(
+            case
+        )
 
 
 def test_one_pass_reads_the_prompt_and_one_pass_per_step_continues_the_kept_beams():
@@ -112,9 +100,6 @@ def test_wrong_arguments_are_refused(change, message):
         beam_search(random_model(), **{"prompt": PROMPT, "n": 5} | change)
 
 
-# --- top_indices and the trace --------------------------------------------------------------------
-
-
 @given(
     st.lists(st.sampled_from([-np.inf, np.nan, -3.0, -2.0, 0.0, 4.0]), min_size=1, max_size=40),
     st.integers(1, 50),
@@ -130,7 +115,7 @@ def test_the_trace_has_every_candidate(stops):
     found = beam_search(model, PROMPT, 8, 3, n_return=3, trace=trace)
     beams = [Candidate(0, (), 0.0, "kept")]
     for step in trace:
-        assert len(step) == min(max(2, 1 + len(model.stop_ids)) * 3, len(beams) * N_VOCAB)
+        assert len(step) == min(max(2, 1 + len(model.stop_ids)) * 3, len(beams) * make_beam.N_VOCAB)
         sums = [c.log_probability for c in step]
         assert sums == sorted(sums, reverse=True)
         assert all(c.ids[:-1] == beams[c.parent].ids for c in step)

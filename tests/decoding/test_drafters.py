@@ -2,6 +2,7 @@
 drafts, Measured counts correctly, and Checked finds mistakes."""
 
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from decoding.drafters import Checked, DraftModel, Measured, NGramStore, PromptLookup, one_hots
 from generate import generate
 from samplers import Sampler, greedy, no_repeat_ngram, repetition_penalty, top_p
-from tests.support.tiny import Noted, drafted_by, tiny_gpt2
+from tests.support.tiny import drafted_by, tiny_gpt2
 
 TARGET = tiny_gpt2()
 SMALL = tiny_gpt2(seed=2, n_embd=4, n_layer=1)
@@ -28,14 +29,12 @@ def greedy_ids(prompt, n=100):
     return list(generate(TARGET, prompt, n))
 
 
-# --- acceptance -----------------------------------------------------------------------------------
-
-
 def passes_of(drafter, sampler=greedy, prompt=PROMPTS[1]):
     """Return (number of drafts, number of accepted drafts) for each pass."""
-    noted = Noted(drafter)
+    noted = Mock(wraps=drafter)
     by_speculation(prompt, 100, noted, 5, sampler)
-    return [(len(drafts), len(tokens) - 1) for _, drafts, tokens in noted.passes]
+    passes = [call.args for call in noted.learn.call_args_list]
+    return [(len(drafts), len(tokens) - 1) for _, drafts, _, tokens in passes]
 
 
 @pytest.mark.parametrize(
@@ -50,9 +49,6 @@ def test_the_model_as_its_own_draft_is_always_accepted(sampler):
         assert passes[0][0] == 5
 
 
-# --- Measured -------------------------------------------------------------------------------------
-
-
 def test_the_counts_of_a_few_passes_by_hand():
     measured = Measured(SimpleNamespace())  # a drafter need not have `learn`
     logits = np.zeros((4, 9), np.float32)
@@ -62,9 +58,6 @@ def test_the_counts_of_a_few_passes_by_hand():
     measured.learn([5], [], logits[:1], [9])
     assert (measured.tested, measured.accepted) == (8, 6)
     assert measured.tokens_per_pass == pytest.approx(10 / 5)
-
-
-# --- n-grams --------------------------------------------------------------------------------------
 
 
 def test_a_growing_text_is_counted_once():
@@ -103,9 +96,6 @@ def test_a_store_learns_the_model_s_best_token_at_every_verified_position():
     store = NGramStore(5, n=2)
     store.learn([4, 1], [3], logits, [2])  # the store also learns what follows a rejected draft
     assert store.counts == {(1,): {2: 1}, (3,): {0: 1}}
-
-
-# --- lookup ---------------------------------------------------------------------------------------
 
 
 def copied(text, n, max_size=3, before=()):
@@ -149,9 +139,6 @@ def test_a_draft_that_cannot_be_drawn_is_left_out():
     assert sorted([1, 2, *found]) == list(range(N_VOCAB))
     with pytest.raises(ValueError, match="no token can be drawn"):
         by_speculation([1, 2], N_VOCAB - 1, drafter, 16, sampler)
-
-
-# --- drafters of the user's own -------------------------------------------------------------------
 
 
 def test_a_checked_drafter_cannot_change_the_text_and_need_not_learn():

@@ -97,7 +97,7 @@ def test_beams_equal_the_reference_s(name):
     np.testing.assert_allclose([h.score for h in found], scores, rtol=1e-5)
 
 
-# --- chunks, cut caches and `last` ----------------------------------------------------------------
+# --- chunks, cut caches, `last` and batches -------------------------------------------------------
 
 
 @pytest.mark.parametrize("cuts", [range(1, N), [1, 4, 5, 11]], ids=["one by one", "in chunks"])
@@ -135,9 +135,6 @@ def test_last_gives_only_the_last_logits(model):
     assert model(ids, last=0).shape == (0, model.n_vocab)  # not all rows
 
 
-# --- batches --------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("shape", [(1,), (2, 3), (0,)])
 def test_any_batch_dimensions_may_precede_the_sequence(model, shape):
     ids = np.random.default_rng(2).integers(model.n_vocab, size=(*shape, 6))
@@ -163,7 +160,7 @@ def test_selected_rows_go_on_in_their_new_order(model, rows):
         close(logits, model([*batch[row, :7], *tail])[-2:])
 
 
-# --- a pass that fails, causality, float32, arguments ---------------------------------------------
+# --- a pass that fails, float32, arguments and loops ----------------------------------------------
 
 
 def test_a_pass_that_is_interrupted_in_any_product_leaves_the_cache_as_it_was(model, monkeypatch):
@@ -203,9 +200,6 @@ def test_arguments_are_not_changed(model):
         np.testing.assert_array_equal(ids, copied)
     for array, old in zip(arrays_in(model.params), before, strict=True):
         np.testing.assert_array_equal(array, old)
-
-
-# --- loops ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", NAMES)

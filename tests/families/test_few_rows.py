@@ -6,6 +6,7 @@ import subprocess
 import sys
 from contextlib import nullcontext
 from threading import Thread
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -127,11 +128,11 @@ def test_a_forked_process_makes_its_own_threads():
 def test_without_new_threads_the_caller_multiplies(monkeypatch, pays):
     pays(True)
 
-    class Ended:
-        def map(self, f, parts):
-            raise RuntimeError("cannot schedule new futures after shutdown")
-
-    for name, value in ("n_threads", lambda: 2), ("SHARE", 1), ("pool", lambda process: Ended()):
+    for name, value in (
+        ("n_threads", lambda: 2),
+        ("SHARE", 1),
+        ("pool", Mock(side_effect=RuntimeError)),
+    ):
         monkeypatch.setattr(few_rows, name, value)
     rows, w = whole_numbers(3, 64), whole_numbers(53, 64)
     np.testing.assert_array_equal(product(rows, w.T), rows @ w.T)

@@ -47,9 +47,6 @@ def filters(model, n):
     return found + forced_filters(config, len(model.start_ids) + n)
 
 
-# --- the reference implementation -----------------------------------------------------------------
-
-
 @every_model
 def test_the_encoder_equals_the_reference_s(name):
     for row, source in enumerate(EXPECTED[name]["sources"]):
@@ -104,9 +101,6 @@ def test_the_buckets_of_relative_positions_equal_the_reference_s(key):
     np.testing.assert_array_equal(bias[0, 300], np.load(FOLDERS / "buckets.npz")[key])
 
 
-# --- the encoder runs once ------------------------------------------------------------------------
-
-
 @one_of_each
 def test_the_encoder_runs_once_for_each_source(name, monkeypatch):
     """The loops and the search then run the decoder alone."""
@@ -118,9 +112,6 @@ def test_the_encoder_runs_once_for_each_source(name, monkeypatch):
     list(continuous([Sequence(model, ids, n) for n in (2, 5)]))
     list(naive(model, Sequence(model, ids, 4)))
     assert len(calls) == 1
-
-
-# --- sources, float32, replaced functions ---------------------------------------------------------
 
 
 @every_model
@@ -142,9 +133,6 @@ def test_a_replaced_attention_runs_in_the_encoder_and_twice_in_the_decoder(name,
     model(EXPECTED[name]["decoder"])
     n_decoder = attention.call_count - len(params["encoder"]["blocks"])
     assert n_decoder == 2 * len(params["decoder"]["blocks"])
-
-
-# --- sources, languages, forced tokens, configuration ---------------------------------------------
 
 
 def test_a_wrong_source_is_refused():

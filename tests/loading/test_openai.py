@@ -98,9 +98,6 @@ def test_a_compressed_reply_is_not_cut_off(release, tmp_path):
     assert (tmp_path / "a").read_bytes() == b"text" * 100
 
 
-# --- checkpoints that TensorFlow writes and reads -------------------------------------------------
-
-
 def is_matrix(name):
     return "c_" in name and name.endswith("weight")
 

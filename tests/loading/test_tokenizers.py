@@ -45,9 +45,6 @@ def streamed(tokenizer, ids):
     return "".join([*map(stream.feed, ids), stream.finish()])
 
 
-# --- the library's ids and texts ------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", [*FOUND, *PUBLISHED])
 def test_ids_and_texts_equal_the_library_s(read, name):
     if name in FOUND:
@@ -78,8 +75,6 @@ def test_en_de_has_the_ids_that_it_was_trained_on():
     digest = "36f1351abbbf8ad63b5ff5795edd0e8569d71d36f68154c7d72ecff468e58337"
     assert hashlib.sha256(json.dumps(ids).encode()).hexdigest() == digest
 
-
-# --- any text and any ids -------------------------------------------------------------------------
 
 SPECIAL = sorted({text for tokenizer in MODELS.values() for text in tokenizer.special})
 # Lone surrogates are included, although UTF-8 cannot encode them.
@@ -241,7 +236,7 @@ def test_an_end_token_that_a_file_adds_is_left_out(tmp_path):
     assert reader.encode("the cat") == [*tokenizer.encode("the cat"), 2]
 
 
-# --- tokenizer files ------------------------------------------------------------------------------
+# --- tokenizer files, and GPT-2's two -------------------------------------------------------------
 
 
 def test_truncation_and_padding_in_a_file_are_ignored(tmp_path):
@@ -286,9 +281,6 @@ def test_ids_with_gaps_are_refused(tmp_path):
     file["model"]["vocab"]["the longest of tokens"] = 400
     with pytest.raises(ValueError, match="ids are not 0 to"):
         read_tokenizer(write(tmp_path, file), "llama")
-
-
-# --- GPT-2's two files ----------------------------------------------------------------------------
 
 
 def test_gpt2_s_two_files_are_read_for_gpt2_and_its_tokenizer_class(tmp_path):

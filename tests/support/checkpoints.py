@@ -10,6 +10,7 @@ import pytest
 from encoder import BYTE_TO_CHAR
 from generate import begin
 from loading.errors import UserError
+from tests.fixtures.make_tokenizers import added, by_bytes
 from utils import load
 
 CONFIG = {
@@ -56,13 +57,10 @@ def write_tokenizer(folder, tokens=(*TOKENS, END), merges=(("t", "h"), ("th", "e
 def write_tokenizer_json(folder, n_vocab):
     """Write tokenizer.json: the first n_vocab - 1 bytes and <|endoftext|>, without merges."""
     vocab = {token: id for id, token in enumerate([*TOKENS[: n_vocab - 1], END])}
-    byte_level = {"type": "ByteLevel", "add_prefix_space": False}
-    byte_level |= {"trim_offsets": False, "use_regex": True}
-    end = {"id": n_vocab - 1, "content": END, "special": True}
-    end |= dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
     model = {"type": "BPE", "vocab": vocab, "merges": []}
     file = {"version": "1.0", "normalizer": None, "post_processor": None, "model": model}
-    file |= {"added_tokens": [end], "pre_tokenizer": byte_level, "decoder": byte_level}
+    file |= {"pre_tokenizer": by_bytes(), "decoder": by_bytes()}
+    file |= {"added_tokens": [added(n_vocab - 1, END)]}
     (folder / "tokenizer.json").write_text(json.dumps(file), encoding="utf-8")
 
 

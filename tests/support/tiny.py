@@ -145,21 +145,6 @@ def drafted_by(drafter, gamma=4):
     return functools.partial(speculative, drafter=drafter, gamma=gamma)
 
 
-class Noted:
-    """A wrapper around a drafter. It records (n, drafts, new tokens) for each pass."""
-
-    def __init__(self, drafter):
-        self.drafter, self.passes = drafter, []
-
-    def propose(self, ids, n):
-        self.n = n
-        return self.drafter.propose(ids, n)
-
-    def learn(self, ids, drafts, logits, tokens):
-        self.passes.append((self.n, list(drafts), list(tokens)))
-        self.drafter.learn(ids, drafts, logits, tokens)
-
-
 class Traced(np.ndarray):
     """Arrays that record their dtypes in `seen`, as do all arrays computed from them."""
 
