@@ -90,9 +90,7 @@ def test_text_is_split_into_words(text, words):
 
 
 def test_merges_are_learnt_by_count_and_then_in_the_order_of_the_text():
-    found = encoder.learn(
-        {"ba": 1, "ab": 1, "aaa": 1, "cd": 2}, 9
-    )  # at the end, no neighbours are left
+    found = encoder.learn({"ba": 1, "ab": 1, "aaa": 1, "cd": 2}, 9)  # until no pair is left
     assert ["+".join(pair) for pair in found] == ["a+a", "c+d", "b+a", "a+b", "aa+a"]
 
 

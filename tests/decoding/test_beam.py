@@ -47,10 +47,8 @@ def test_ids_and_scores_equal_the_reference(stops):
         settings |= {"n_return": case["width"], "filters": filters, "ends": ends}
         found = beam_search(model, case["prompt"], case["n"], **settings)
         ids, scores = zip(*REFERENCE[make_beam.name(case)])
-        assert [h.ids for h in found] == list(ids), make_beam.name(case)
-        assert [h.score for h in found] == pytest.approx(list(scores), rel=2e-5), make_beam.name(
-            case
-        )
+        assert [h.ids for h in found] == list(ids), case
+        assert [h.score for h in found] == pytest.approx(list(scores), rel=2e-5), case
 
 
 def test_one_pass_reads_the_prompt_and_one_pass_per_step_continues_the_kept_beams():

@@ -127,13 +127,9 @@ def test_a_forked_process_makes_its_own_threads():
 
 def test_without_new_threads_the_caller_multiplies(monkeypatch, pays):
     pays(True)
-
-    for name, value in (
-        ("n_threads", lambda: 2),
-        ("SHARE", 1),
-        ("pool", Mock(side_effect=RuntimeError)),
-    ):
-        monkeypatch.setattr(few_rows, name, value)
+    monkeypatch.setattr(few_rows, "n_threads", lambda: 2)
+    monkeypatch.setattr(few_rows, "SHARE", 1)
+    monkeypatch.setattr(few_rows, "pool", Mock(side_effect=RuntimeError("the program is ending")))
     rows, w = whole_numbers(3, 64), whole_numbers(53, 64)
     np.testing.assert_array_equal(product(rows, w.T), rows @ w.T)
 
