@@ -58,25 +58,11 @@ def test_a_short_context_is_enough(n_ctx):
     close(log_probabilities(model, [0, 1, 2, 2]), np.log(np.array([0.3, 0.8, 0.2], np.float32)))
 
 
-def encodes_to(ids):  # -> a fake tokenizer
-    return SimpleNamespace(plain_ids=lambda text: ids)
-
-
-def test_a_score_has_the_sum_the_perplexity_and_the_bits_per_byte():
-    result = score(encodes_to(IDS[2:9]), MODEL, "x" * 20, IDS[:2])
-    logprobs = by_hand(MODEL, IDS[:9])[1:]
-    assert result["ids"] == IDS[2:9]
-    assert result["logprobs"] == pytest.approx(logprobs.tolist(), abs=1e-4)
-    assert result["total"] == pytest.approx(logprobs.sum(), abs=1e-3)
-    assert result["bits_per_byte"] == pytest.approx(-logprobs.sum() / math.log(2) / 20, rel=1e-4)
-    assert result["perplexity"] == pytest.approx(math.exp(-logprobs.mean()), rel=1e-4)
-
-
 @pytest.mark.parametrize("worst", [np.nan, -1e4])
 def test_a_text_without_a_probability_has_no_score(worst):
     model = FunctionModel(lambda ids: np.array([0, worst], np.float32), n_vocab=2)
     with pytest.raises(ValueError, match="no probability"):
-        score(encodes_to([1]), model, "x", [0])
+        score(SimpleNamespace(plain_ids=lambda text: [1]), model, "x", [0])
 
 
 def test_without_a_prefix_the_first_token_is_left_out_with_its_bytes():
@@ -87,7 +73,7 @@ def test_without_a_prefix_the_first_token_is_left_out_with_its_bytes():
     assert result["bits_per_byte"] == pytest.approx(-result["total"] / math.log(2) / 4)
 
 
-def test_a_text_is_scored_after_end_of_text_or_after_a_prefix():
+def test_a_score_follows_the_chain_rule_after_end_of_text_or_a_prefix():
     tokenizer, model = utils.load("stories")
     ids = tokenizer.encode("The cat sat.")
     for result, prefix in (
@@ -97,7 +83,9 @@ def test_a_text_is_scored_after_end_of_text_or_after_a_prefix():
         assert result["ids"] == ids
         expected = by_hand(model, [*prefix, *ids])[len(prefix) - 1 :]
         assert result["logprobs"] == pytest.approx(expected.tolist(), abs=1e-4)
+        assert result["total"] == pytest.approx(expected.sum(), abs=1e-3)
         assert result["bits_per_byte"] == pytest.approx(-result["total"] / math.log(2) / 12)
+        assert result["perplexity"] == pytest.approx(math.exp(-expected.mean()), rel=1e-4)
     assert score(tokenizer, model, "\ud83e\udd17") == score(tokenizer, model, "🤗")
     with pytest.raises(ValueError, match="a prompt of 0 tokens"):
         log_probabilities(model, [])

@@ -200,7 +200,10 @@ def p_value(counts, probabilities):
         cell[0] += counts.get(outcome, 0)
         cell[1] += n * p
     statistic = sum((o - e) ** 2 / e for o, e in cells.values())
-    return chi_square_tail(statistic, len(cells) - 1)
+    # The cube root of a chi-square variable is nearly normal (Wilson and Hilferty 1931).
+    variance = 2 / 9 / (len(cells) - 1)
+    z = ((statistic / (len(cells) - 1)) ** (1 / 3) - 1 + variance) / math.sqrt(variance)
+    return math.erfc(z / math.sqrt(2)) / 2
 
 
 def chain_rule(model, prompt, n, sampler, ids=(), p=1.0):
@@ -214,12 +217,3 @@ def chain_rule(model, prompt, n, sampler, ids=(), p=1.0):
         if q > 0:
             found |= chain_rule(model, prompt, n, sampler, (*ids, token), p * q)
     return found
-
-
-def chi_square_tail(x, dof):
-    """Return P(X > x) for a chi-square variable X with `dof` degrees of freedom. The formulas are
-    Abramowitz & Stegun 26.4.4 for odd dof and 26.4.5 for even dof."""
-    half, odd = x / 2, dof % 2
-    steps = (i + odd / 2 for i in range(dof // 2))
-    terms = (math.exp(-half + i * math.log(half) - math.lgamma(i + 1)) for i in steps)
-    return sum(terms) + (math.erfc(math.sqrt(half)) if odd else 0)
