@@ -70,10 +70,6 @@ def drafters(model, text, sampler):
 NAMES = list(drafters(TARGET, [], greedy))
 
 
-def make_drafter(name, model, text=(), sampler=greedy):
-    return drafters(model, text, sampler)[name]()
-
-
 def by_speculation(model, prompt, n, drafter, gamma, sampler=greedy, seed=0):
     return list(generate(model, prompt, n, sampler, seed, drafted_by(drafter, gamma)))
 
@@ -87,7 +83,7 @@ def greedy_ids(n_prompt):
 def test_one_drafter_may_serve_many_texts_in_turn(name):
     """The texts take turns. Each text has its own sampler and its own random generator."""
     samplers = [greedy, Sampler(temperature(0.7), top_k(3)), greedy, Sampler(temperature(2.0))]
-    drafter = make_drafter(name, TARGET, sampler=samplers[1])
+    drafter = drafters(TARGET, [], samplers[1])[name]()
     texts = [Sequence(TARGET, PROMPTS[i], 8 - i, samplers[i], seed=i) for i in range(4)]
     running = [speculative(TARGET, text, drafter, gamma=5) for text in texts]
     for _ in range(8):
@@ -119,7 +115,7 @@ def test_the_passes_have_the_prompt_then_the_last_token_and_the_drafts():
 def test_greedy_texts_and_stop_reasons_equal_the_cached_loop_s(prompt, n, name, gamma, finish_at):
     model = GPT2(TARGET.params, TARGET.n_head)
     model.stop_ids = [5]
-    drafter = make_drafter(name, TARGET, (prompt + greedy_ids(1))[: model.n_ctx])
+    drafter = drafters(TARGET, (prompt + greedy_ids(1))[: model.n_ctx], greedy)[name]()
     texts = []
     for loop in (cached, drafted_by(drafter, gamma)):
         texts.append(Sequence(model, prompt, n))
@@ -134,7 +130,7 @@ def test_greedy_texts_and_stop_reasons_equal_the_cached_loop_s(prompt, n, name, 
 def test_a_drafter_proposes_no_more_than_can_be_used():
     """Each pass adds one token that is not a draft. So at most n_left - 1 drafts are useful."""
     for n, n_all in ((7, 7), (100, TARGET.n_ctx - len(PROMPTS[1]))):
-        noted = Mock(wraps=make_drafter("replay at 0", TARGET, PROMPTS[1] + greedy_ids(1)))
+        noted = Mock(wraps=Replay(TARGET.n_vocab, PROMPTS[1] + greedy_ids(1), 0, rng_of(7)))
         assert by_speculation(TARGET, PROMPTS[1], n, noted, 5) == greedy_ids(1)[:n_all]
         expected = [min(5, n_left - 1) for n_left in range(n_all, 0, -1)]
         assert [call.args[1] for call in noted.propose.call_args_list] == expected
@@ -197,15 +193,8 @@ def test_sampled_texts_have_exactly_the_model_s_distribution(name, gamma, sample
     assert p_value(counts, chain_rule(TINY, PROMPT, N_TOKENS, sampler)) > 1e-3
 
 
-def frozen(counts):
-    """Return counts / 8 as read-only probabilities [n_vocab]."""
-    probs = np.array(counts, np.float32) / 8
-    probs.setflags(write=False)
-    return probs
-
-
 def test_the_residual_is_the_excess_of_p_or_p_itself_if_p_equals_q():
-    p, q = frozen([1, 3, 4, 0]), frozen([2, 2, 1, 3])
+    p, q = np.array([[1, 3, 4, 0], [2, 2, 1, 3]], np.float32) / 8
     assert residual(p, q).tolist() == [0, 1 / 4, 3 / 4, 0]
     assert residual(p, p).tolist() == p.tolist()
 
