@@ -64,6 +64,7 @@ def test_every_form_gives_the_product(
     assert type(y) is np.ndarray and y.dtype == (rows @ w.T).dtype and y.shape == (n_rows, n_out)
     np.testing.assert_array_equal(y, rows.astype(float) @ w.T.astype(float))
     np.testing.assert_array_equal(rows.tolist() @ w.view(Weight).T, rows @ w.T)
+    np.testing.assert_array_equal(np.stack([rows, rows]) @ w.view(Weight).T, [y, y])  # a batch
     y += 1  # raises an error if the result is read-only
     np.testing.assert_array_equal(rows, before[0])
     np.testing.assert_array_equal(w, before[1])

@@ -187,10 +187,7 @@ PRINTED = {
     "cache": ["read: 2010", "key: 85330", "read: 63", "key: 2022", "the same ids: True"],
     "choices": ["' walking'     0.28 ######       0.50 ##########   0.55", "draws"],
     "merges": ["262 b' the' = b' t' + b'he'", "240 b'\\xf0'", "19 tokens; decoded: Once upon a"],
-    "drafts": [
-        "35 tokens in 14 passes (|) of the large model, 56 of",
-        "one\nthe ids of forward.py: True",
-    ],
+    "drafts": ["35 tokens in 14 passes (|)", "one\nthe ids of forward.py: True"],
     "translate": ["Sie hat gestern ein neues Auto gekauft.", "     gestern <- yesterday 76%"],
     "llama": ["with rotations: Tom had a red car. He liked to ride it", "zoom and zoom and zoom"],
 }
