@@ -2,17 +2,14 @@
 pyproject.toml sets pytest's `pythonpath`."""
 
 import os
-import shutil
 import signal
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import settings
 
 from gpt2 import GPT2
-from loading.tokenizer import read_gpt2_tokenizer
 from tests.support.commands import Console, write_letters
 
 # Hypothesis tries the same examples in every run. On slow machines, a deadline would fail tests.
@@ -68,19 +65,3 @@ def passes(monkeypatch):
 
     monkeypatch.setattr(GPT2, "__call__", recording)
     return seen
-
-
-@pytest.fixture(scope="session")
-def gpt2_files(tmp_path_factory):
-    """Return GPT-2's own tokenizer, from the folder that TOKENWISE_GPT2_FILES is set to."""
-    folder = os.environ.get("TOKENWISE_GPT2_FILES")
-    if not folder:
-        pytest.skip(
-            "NOT RUN: GPT-2's own vocabulary. Put encoder.json and vocab.bpe from "
-            "https://openaipublic.blob.core.windows.net/gpt-2/models/124M/ into a folder and set "
-            "TOKENWISE_GPT2_FILES to it"
-        )
-    place = tmp_path_factory.mktemp("gpt2")
-    shutil.copy(Path(folder, "encoder.json"), place / "vocab.json")
-    shutil.copy(Path(folder, "vocab.bpe"), place / "merges.txt")
-    return read_gpt2_tokenizer(place)

@@ -2,13 +2,15 @@
 tokens and streams text. Damaged files are refused.
 
 Most tests use a small vocabulary. The official ids are tested with only the merges that they need.
-To also test them with all merges, put GPT-2's encoder.json and vocab.bpe into a folder and set
+To also test them with all merges, put encoder.json and vocab.bpe from
+https://openaipublic.blob.core.windows.net/gpt-2/models/124M/ into a folder and set
 TOKENWISE_GPT2_FILES to the name of this folder.
 """
 
 import json
+import os
 import pickle
-import random
+import shutil
 
 import pytest
 import regex
@@ -63,13 +65,18 @@ def test_ids_equal_gpt2_s(text, ids):
     assert few.decode(found) == text
 
 
-def test_ids_equal_gpt2_s_with_the_official_files(gpt2_files):
-    assert (gpt2_files.n_vocab, gpt2_files.end_of_text) == (50257, 50256)
-    assert gpt2_files.special == {"<|endoftext|>": 50256}
-    assert gpt2_files.encode("hello <|endoftext|>", special=True) == [31373, 220, 50256]
+OFFICIAL = os.environ.get("TOKENWISE_GPT2_FILES")
+
+
+@pytest.mark.skipif(not OFFICIAL, reason="NOT RUN: all merges, see the beginning of this file")
+def test_ids_equal_gpt2_s_with_the_official_files(tmp_path):
+    shutil.copy(f"{OFFICIAL}/encoder.json", tmp_path / "vocab.json")
+    shutil.copy(f"{OFFICIAL}/vocab.bpe", tmp_path / "merges.txt")
+    tokenizer = read_gpt2_tokenizer(tmp_path)
+    assert (tokenizer.n_vocab, tokenizer.special) == (50257, {"<|endoftext|>": 50256})
     for text, ids in [*KNOWN, *VECTORS["pairs"]]:
-        assert gpt2_files.encode(text) == ids
-        assert gpt2_files.decode(ids) == text
+        assert tokenizer.encode(text) == ids
+        assert tokenizer.decode(ids) == text
 
 
 # --- words, merges and the cache of words ---------------------------------------------------------
@@ -106,7 +113,7 @@ def test_a_learnt_tokenizer_has_the_bytes_and_then_each_merged_token_once():
 
 
 def test_a_long_word_is_encoded():
-    word = "".join(random.Random(0).choices("abhelo", k=50_000))
+    word = "hellobaah" * 6000
     assert TINY.decode(TINY.encode(word)) == word
 
 

@@ -87,19 +87,15 @@ def test_blocks_are_used_for_a_few_rows_if_they_pay(monkeypatch, pays, n_rows, f
 @pytest.mark.parametrize("n_threads, n_others", [(1, 0), (2, 1), (8, 4)])
 def test_each_thread_takes_a_part_of_a_large_weight(monkeypatch, pays, n_threads, n_others):
     pays(True)
-    sizes, pool = [], few_rows.pool(0)
+    workers = Mock(wraps=few_rows.pool(0))
     monkeypatch.setattr(few_rows, "n_threads", lambda: n_threads)
     # A thread gets at least SHARE numbers of a weight. The weight w below has 5.3 times as many.
     monkeypatch.setattr(few_rows, "SHARE", 64 * 10)
 
-    class Pool:
-        def map(self, f, parts):
-            sizes.extend(part.shape[1] for part in parts)
-            return pool.map(f, parts)
-
-    monkeypatch.setattr(few_rows, "pool", lambda process: Pool())
+    monkeypatch.setattr(few_rows, "pool", lambda process: workers)
     rows, w = whole_numbers(3, 64), whole_numbers(53, 64)
     np.testing.assert_array_equal(product(rows, w.T), rows @ w.T)
+    sizes = [part.shape[1] for call in workers.map.call_args_list for part in call.args[1]]
     assert len(sizes) == n_others  # the calling thread takes the first part
     assert all(53 // 6 < size < 53 for size in sizes)
 
