@@ -140,9 +140,6 @@ def test_cached_goes_on_after_the_tokens_in_its_cache():
     longer = [*sequence.ids, 5, 6]
     assert list(cached(watched, Sequence(watched, longer, 2), cache)) == run(naive, longer, 2)
     assert watched.shapes == [(3,), (1,)]
-    cache.cut(5)
-    other = [*longer[:5], 9]
-    assert list(cached(watched, Sequence(watched, other, 3), cache)) == run(naive, other, 3)
 
 
 # --- what a loop does, and what its callers may do ------------------------------------------------
