@@ -54,16 +54,6 @@ def write_tokenizer(folder, tokens=(*TOKENS, END), merges=(("t", "h"), ("th", "e
     (folder / "merges.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def write_tokenizer_json(folder, n_vocab):
-    """Write tokenizer.json: the first n_vocab - 1 bytes and <|endoftext|>, without merges."""
-    vocab = {token: id for id, token in enumerate([*TOKENS[: n_vocab - 1], END])}
-    model = {"type": "BPE", "vocab": vocab, "merges": []}
-    file = {"version": "1.0", "normalizer": None, "post_processor": None, "model": model}
-    file |= {"pre_tokenizer": by_bytes(), "decoder": by_bytes()}
-    file |= {"added_tokens": [added(n_vocab - 1, END)]}
-    (folder / "tokenizer.json").write_text(json.dumps(file), encoding="utf-8")
-
-
 def write_folder(folder, config=CONFIG, arrays=None, **files):
     """Write a checkpoint in Hugging Face's layout. files: more JSON, generation_config={...}."""
     from safetensors.numpy import save_file  # the official writer, to test our loader
@@ -78,11 +68,18 @@ def write_folder(folder, config=CONFIG, arrays=None, **files):
 
 
 def copied(name, folder):
-    """Copy a fixture, such as "llama", into a folder. Write a tokenizer if it has none."""
+    """Copy a fixture, such as "llama", into a folder. If it has no tokenizer, write one without
+    merges: the first bytes and <|endoftext|>."""
     copy = Path(shutil.copytree(FOLDERS[name], folder / name))
     config = json.loads((copy / "config.json").read_text())
     if not (copy / "vocab.json").exists() and not (copy / "tokenizer.json").exists():
-        write_tokenizer_json(copy, config["vocab_size"])
+        end = config["vocab_size"] - 1
+        vocab = {token: id for id, token in enumerate([*TOKENS[:end], END])}
+        model = {"type": "BPE", "vocab": vocab, "merges": []}
+        file = {"version": "1.0", "normalizer": None, "post_processor": None, "model": model}
+        file |= {"pre_tokenizer": by_bytes(), "decoder": by_bytes()}
+        file |= {"added_tokens": [added(end, END)]}
+        (copy / "tokenizer.json").write_text(json.dumps(file), encoding="utf-8")
     return copy
 
 
