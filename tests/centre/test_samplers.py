@@ -1,7 +1,6 @@
 """Each filter gives the results of transformers, the reference, and follows its definition. Tokens
 are drawn with the right probabilities, even for the smallest and largest random numbers."""
 
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,6 +12,7 @@ import samplers
 from gpt2 import softmax
 from loading.config import forced_id
 from samplers import Sampler, draw, greedy, make_sampler, one_hot, top_k, top_p
+from tests.support.checkpoints import FIXTURES
 
 INF = np.inf
 CHAIN = {"repetition_penalty": 1.3, "no_repeat_ngram": 3, "temperature": 0.7}
@@ -37,7 +37,7 @@ def remaining(logits):
 
 @pytest.fixture(scope="module")
 def reference():
-    with np.load(Path(__file__).parents[1] / "fixtures" / "processors.npz") as arrays:
+    with np.load(FIXTURES / "processors.npz") as arrays:
         return dict(arrays)
 
 

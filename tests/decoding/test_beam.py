@@ -6,7 +6,6 @@ The sequences and scores of transformers are in a file that tests/fixtures/make_
 
 import json
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,9 +17,8 @@ from gpt2 import GPT2, log_softmax
 from samplers import min_length, no_repeat_ngram
 from tests.fixtures import make_beam
 from tests.fixtures.make_beam import N_CTX, N_HEAD, PROMPT, STOPS
-from tests.support.tiny import Watched
+from tests.support.tiny import FIXTURES, Watched
 
-FIXTURES = Path(__file__).parents[1] / "fixtures"
 REFERENCE = json.loads((FIXTURES / "beam.json").read_text(encoding="utf-8"))
 
 

@@ -25,10 +25,6 @@ def by_speculation(prompt, n, drafter, gamma, sampler=greedy, model=TARGET):
     return list(generate(model, prompt, n, sampler, loop=drafted_by(drafter, gamma)))
 
 
-def greedy_ids(prompt, n=100):
-    return list(generate(TARGET, prompt, n))
-
-
 def passes_of(drafter, sampler=greedy, prompt=PROMPTS[1]):
     """Return (number of drafts, number of accepted drafts) for each pass."""
     noted = Mock(wraps=drafter)
@@ -150,7 +146,7 @@ def test_a_checked_drafter_cannot_change_the_text_and_need_not_learn():
     checked = Measured(Checked(SimpleNamespace(propose=rude), N_VOCAB))
     bare = SimpleNamespace(propose=lambda ids, n: rude(list(ids), n))
     for drafter in checked, bare:
-        assert by_speculation(PROMPTS[1], 15, drafter, 3) == greedy_ids(PROMPTS[1], 15)
+        assert by_speculation(PROMPTS[1], 15, drafter, 3) == list(generate(TARGET, PROMPTS[1], 15))
 
 
 WRONG = [  # drafts, their distributions over 4 tokens, part of the error message

@@ -5,7 +5,6 @@ fixtures/make_seq2seq.py wrote the checkpoints, and the results of transformers 
 
 import copy
 import json
-from pathlib import Path
 from unittest.mock import Mock
 
 import numpy as np
@@ -20,9 +19,9 @@ from generate import Sequence, begin, generate, naive
 from loading.config import FORCED, forced_filters
 from loading.seq2seq import set_languages
 from samplers import Sampler, min_length, no_repeat_ngram, one_hot
-from tests.support.tiny import Traced, close, traced, until
+from tests.support.tiny import FIXTURES, Traced, close, traced, until
 
-FOLDERS = Path(__file__).parents[1] / "fixtures" / "seq2seq"
+FOLDERS = FIXTURES / "seq2seq"
 NAMES = ["t5", "t5-gated-untied", "t5-narrow-heads", "bart", "bart-forced", "bart-cnn"]
 NAMES += ["mbart", "mbart-50"]
 LOADED = {name: utils.load(FOLDERS / name) for name in NAMES}
