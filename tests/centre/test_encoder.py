@@ -79,9 +79,6 @@ def test_ids_equal_gpt2_s_with_the_official_files(tmp_path):
         assert tokenizer.decode(ids) == text
 
 
-# --- words, merges and the cache of words ---------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "text, words",
     [
@@ -117,9 +114,6 @@ def test_a_long_word_is_encoded():
     assert TINY.decode(TINY.encode(word)) == word
 
 
-# --- any text, any bytes, streams -----------------------------------------------------------------
-
-
 @given(st.lists(st.text()), st.sampled_from(["\ud800", "\udbff", "\udc00", "\udfff"]))
 def test_lone_surrogates_become_replacement_characters(parts, surrogate):
     assert TINY.decode(TINY.encode(surrogate.join(parts))) == "\ufffd".join(parts)
@@ -149,9 +143,6 @@ def test_an_unknown_id_is_an_error(id):
         TINY.decode([0, id])
     with pytest.raises(ValueError, match=message):
         TINY.stream().feed(id)
-
-
-# --- special tokens, and tokens that files add ----------------------------------------------------
 
 
 def test_special_tokens_are_plain_text_by_default():

@@ -33,9 +33,6 @@ def run(loop, prompt, n, sampler=greedy, seed=0, model=MODEL):
     return tokens
 
 
-# --- a sequence -----------------------------------------------------------------------------------
-
-
 def test_a_sequence_takes_tokens_until_it_has_n_new_ones():
     prompt = [5, 6]
     sequence = Sequence(MODEL, prompt, 2)
@@ -99,8 +96,6 @@ def test_a_filter_is_not_a_sampler_and_minus_one_is_no_number_of_tokens():
         Sequence(MODEL, [1], -1)
 
 
-# --- the same text in both loops, and advance -----------------------------------------------------
-
 prompts = st.lists(st.integers(0, N_VOCAB - 1), min_size=1, max_size=N_CTX)
 
 
@@ -140,9 +135,6 @@ def test_cached_goes_on_after_the_tokens_in_its_cache():
     longer = [*sequence.ids, 5, 6]
     assert list(cached(watched, Sequence(watched, longer, 2), cache)) == run(naive, longer, 2)
     assert watched.shapes == [(3,), (1,)]
-
-
-# --- what a loop does, and what its callers may do ------------------------------------------------
 
 
 @either_loop

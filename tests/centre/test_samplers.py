@@ -71,9 +71,6 @@ def test_a_filter_keeps_its_argument_and_float32(name, seed, ids):
         assert found[seed % 20] == -INF
 
 
-# --- each filter ----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("t", [1e-300, 1e-6, 1e6, 1e300])  # 1e-300 and 1e300 do not fit in float32
 def test_temperature_at_its_extremes_is_greedy_or_uniform(t):
     logits = f32(3, -20, 3.5, 0, 15)
@@ -115,9 +112,6 @@ def test_no_ngram_occurs_twice(ids, n):
     for token in range(4):
         new = tuple([*ids, token][-n:])
         assert (token in found) == (len(new) < n or new not in grams)
-
-
-# --- several filters: order, settings and errors --------------------------------------------------
 
 
 def test_settings_are_always_applied_in_the_same_order():
@@ -186,9 +180,6 @@ def test_logits_that_allow_no_draw_are_an_error_before_and_after_each_filter(log
 def test_a_filter_that_returns_no_logits_is_refused(returned):
     with pytest.raises(ValueError, match="a filter returned .*, not logits: forgot a return"):
         Sampler(lambda logits, ids: returned)(f32(1, 2, 3), [])
-
-
-# --- draws ----------------------------------------------------------------------------------------
 
 
 def fixed(u):

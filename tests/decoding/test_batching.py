@@ -87,9 +87,6 @@ def test_every_sequence_is_the_same_as_alone(arriving, max_rows, chunk):
         assert sequence.rng.random() == alone.rng.random()
 
 
-# --- passes, arrivals, and callers that leave the loop --------------------------------------------
-
-
 ENDLESS = tiny_gpt2()
 
 
@@ -185,9 +182,6 @@ def test_a_caller_may_finish_any_sequence_and_the_others_go_on(ender, n_taken, e
     for i, (sequence, whole) in enumerate(zip(sequences, WHOLE)):
         assert sequence.new_ids == (last_ids if i == ended else whole)
         assert sequence.stop_reason == ("stop" if i == ended else "length")
-
-
-# --- prefill, wrong values, and rows of different lengths -----------------------------------------
 
 
 def test_a_different_source_begins_with_an_empty_cache():

@@ -47,9 +47,6 @@ def in_chunks(model, ids, cuts, cache):  # ids [..., n], where to split them -> 
     return np.concatenate([model(part, cache) for part in np.split(ids, cuts, axis=-1)], axis=-2)
 
 
-# --- the reference implementation -----------------------------------------------------------------
-
-
 @pytest.fixture(params=checkpoints("gpt2", "llama"), scope="module")
 def reference(request):
     """Return (model, {name: array computed by transformers})."""
@@ -95,9 +92,6 @@ def test_beams_equal_the_reference_s(name):
     found = beam_search(checkpoint(name), prompt[:20].tolist(), 24, 3, n_return=3)
     assert [h.ids for h in found] == [[id for id in ids if id >= 0] for ids in beams.tolist()]
     np.testing.assert_allclose([h.score for h in found], scores, rtol=1e-5)
-
-
-# --- chunks, cut caches, `last` and batches -------------------------------------------------------
 
 
 @pytest.mark.parametrize("cuts", [range(1, N), [1, 4, 5, 11]], ids=["one by one", "in chunks"])
@@ -158,9 +152,6 @@ def test_selected_rows_go_on_in_their_new_order(model, rows):
     new = text_of(model, 2 * len(rows), seed=5).reshape(-1, 2)  # [n_rows, 2]
     for logits, row, tail in zip(model(new, cache), rows, new, strict=True):
         close(logits, model([*batch[row, :7], *tail])[-2:])
-
-
-# --- a pass that fails, float32, arguments and loops ----------------------------------------------
 
 
 def test_a_pass_that_is_interrupted_in_any_product_leaves_the_cache_as_it_was(model, monkeypatch):

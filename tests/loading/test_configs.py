@@ -24,19 +24,14 @@ def test_every_family_has_its_reader_and_a_fixture():
 # --- Llama and its relatives ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "entry",
-    [
-        {"rope_scaling": {"rope_type": "linear", "factor": 8.0}},
-        {"rope_parameters": {"full_attention": {"rope_type": "linear", "factor": 8.0}}},
-    ],
-)
-def test_a_full_layer_of_gemma_3_is_stretched_in_both_dialects(entry):
-    config = {"rope_local_base_freq": 1e4, "rope_theta": 1e6, "head_dim": 8} | entry
-    found = read_frequencies(config, "full_attention")
-    np.testing.assert_array_equal(found, rotary_frequencies(8, 1e6, 8.0))
-    found = read_frequencies(config, "sliding_attention")
-    np.testing.assert_array_equal(found, rotary_frequencies(8, 1e4))
+def test_a_full_layer_of_gemma_3_is_stretched_in_both_dialects():
+    stretch = {"rope_type": "linear", "factor": 8.0}
+    for entry in ({"rope_scaling": stretch}, {"rope_parameters": {"full_attention": stretch}}):
+        config = {"rope_local_base_freq": 1e4, "rope_theta": 1e6, "head_dim": 8} | entry
+        found = read_frequencies(config, "full_attention")
+        np.testing.assert_array_equal(found, rotary_frequencies(8, 1e6, 8.0))
+        found = read_frequencies(config, "sliding_attention")
+        np.testing.assert_array_equal(found, rotary_frequencies(8, 1e4))
 
 
 @pytest.mark.parametrize("name", LLAMAS)
