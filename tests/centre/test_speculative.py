@@ -134,6 +134,7 @@ def test_a_drafter_proposes_no_more_than_can_be_used():
         assert by_speculation(TARGET, PROMPTS[1], n, noted, 5) == greedy_ids(1)[:n_all]
         expected = [min(5, n_left - 1) for n_left in range(n_all, 0, -1)]
         assert [call.args[1] for call in noted.propose.call_args_list] == expected
+        assert noted.learn.call_count == len(expected)  # the drafter learns from each pass
 
 
 @pytest.mark.parametrize("n_taken", [0, 1, 3, 5, 8, 9])
