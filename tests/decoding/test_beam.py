@@ -85,7 +85,6 @@ def test_filters_get_each_beam_s_own_ids_and_float32():
         ({"n": 0}, "n=0"),
         ({"early_stopping": "nver"}, "early_stopping is 'nver', not True"),
         ({"length_penalty": 1000}, "length_penalty is 1000, not from -50 to 50"),
-        ({"n_return": 5}, "n_return=5 is not from 1 to width=4"),
         ({"prompt": "The cat"}, "encode the text first"),
         ({"prompt": [1] * N_CTX}, "a prompt of 32 tokens: 1 to 31"),
         ({"filters": [lambda logits, ids: np.full_like(logits, -np.inf)]}, "no text is left"),

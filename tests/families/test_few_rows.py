@@ -10,7 +10,7 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import gpt2
@@ -49,6 +49,7 @@ LAYOUTS = {  # memory layouts of a weight [n_out, n_in]
     n_threads=st.integers(1, 3),
     dtype=st.sampled_from(["f4", "f4", "f8", "i8", "i1"]),
 )
+@example(16, 64, 100, "rows", 10**6, True, 10**9, 1, "f4")  # a block has more than 8, less than 32
 def test_every_form_gives_the_product(
     n_rows, n_in, n_out, layout, small, blocks, share, n_threads, dtype
 ):
