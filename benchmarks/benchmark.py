@@ -6,8 +6,8 @@
 
 On its first run, the benchmark makes random checkpoints (2 GB, in benchmarks/checkpoints). It
 checks that all contenders compute the same logits. Then it runs several rounds. In each round, it
-runs the contenders one after the other, each in its own process. A run of three or more rounds is
-written to results.json, one for each machine. The tables have a column for each. Use a quiet
+runs the contenders one after the other, each in its own process. The medians of three or more
+rounds are written to results.json, for each machine. The tables have a column for each. Use a quiet
 machine: if another process is busy, two BLAS threads can be ten times slower than one.
 """
 
@@ -30,12 +30,6 @@ import numpy as np
 from benchmarks import checkpoints, contender
 
 HERE = Path(__file__).resolve().parent
-MEASURES = {  # model -> what to measure
-    "124M": "speeds",
-    "t5-small": "seq2seq",
-    "bart-base": "seq2seq",
-    "SmolLM2-135M": "speeds",
-}
 COMMANDS = {  # contender -> a user's command, up to the model's folder and the prompt
     "tokenwise": ["generate.py", "--tokens", "100", "--temperature", "0", "--model"],
     "transformers": ["benchmarks/whole.py"],
@@ -97,8 +91,8 @@ def one_round(folders, names, args):
     """For each process of a round, yield a group of measures, a contender and {measure: number}."""
     for name in names:
         for model, folder in folders.items():
-            if model == "124M" or contender.CONTENDERS[name][1]:  # onnxruntime has only GPT-2
-                yield model, name, ask(name, folder, MEASURES[model], args)
+            if model == "124M" or name != "onnxruntime":
+                yield model, name, ask(name, folder, "speeds", args)
         for n in PROMPTS if name in COMMANDS else ():
             yield f"command: {n} tokens in, 100 out", name, whole(name, folders["124M"], n, args)
     yield "methods", "tokenwise", ask("tokenwise", folders["124M"], "methods", args)
@@ -107,7 +101,8 @@ def one_round(folders, names, args):
 def measure(folders, names, args):
     """Check that the contenders agree, then run all rounds. folders: {model: its folder}.
 
-    Return {group: {contender: {measure: [least, median, greatest] of the rounds}}}."""
+    Return what there is to know about the run; "measures" are {group: {contender: {measure: the
+    median of the rounds}}}."""
     kernels = {name: ask(name, folders["124M"], "agrees", args)["kernels"] for name in names}
     found = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
     for number in range(args.rounds):
@@ -124,15 +119,14 @@ def measure(folders, names, args):
         "python": platform.python_version(),
         "numpy": np.__version__,
         "measures": {
-            group: {name: spread(values) for name, values in contenders.items()}
+            group: {name: medians(values) for name, values in contenders.items()}
             for group, contenders in found.items()
         },
     }
 
 
-def spread(values):
-    """Return {name: [least, median, greatest]} for {name: list of numbers}."""
-    return {key: [min(v), statistics.median(v), max(v)] for key, v in values.items()}
+def medians(values):  # {name: list of numbers} -> {name: number}
+    return {key: statistics.median(numbers) for key, numbers in values.items()}
 
 
 # --- the report -----------------------------------------------------------------------------------
@@ -143,9 +137,6 @@ def report(results):
     measures gets a table, with a column for each machine."""
     for machine, run in results.items():
         yield f"{machine}: {', '.join(f'{k} {v}' for k, v in run.items() if k != 'measures')}"
-        groups = [x for names in run["measures"].values() for x in names.values()]
-        ratios = sorted(x[0] / x[-1] for found in groups for x in found.values())
-        yield f"  least / greatest: median {statistics.median(ratios):.2f}, lowest {ratios[0]:.2f}"
     yield "\nIn brackets: another contender's seconds or bytes, divided by tokenwise's"
     for group, names in run["measures"].items():
         yield f"\n| {group} | {' | '.join(results)} |\n|{'---|' * (1 + len(results))}"
@@ -158,8 +149,8 @@ def cell(key, names):
     """Return tokenwise's value with its unit, and in brackets a comparison with the others."""
     if key not in names.get("tokenwise", {}):
         return ""  # an older run lacks this measure
-    value = names["tokenwise"][key][1]
-    others = [f"{n} {x[key][1] / value:.2f}" for n, x in names.items() if n != "tokenwise"]
+    value = names["tokenwise"][key]
+    others = [f"{n} {x[key] / value:.2f}" for n, x in names.items() if n != "tokenwise"]
     n_rows, _, n_new = contender.PASSES.get(key, (1, 0, 1))
     units = {"first token": (value, "s"), "end": (value, "s"), "peak memory": (value / 1e6, "MB")}
     number, unit = units.get(key, (n_rows * n_new / value, "tok/s"))
@@ -184,7 +175,10 @@ def main():
     file = args.folder / "results.json"
     results = json.loads(file.read_text()) if file.exists() else {}
     if args.rounds:
-        folders = {model: args.folder / "checkpoints" / model for model in MEASURES}
+        folders = {model: args.folder / "checkpoints" / model for model in checkpoints.MODELS}
+        if "transformers" not in names and not all(map(Path.is_dir, folders.values())):
+            needed = "benchmarks/requirements.txt"
+            raise SystemExit(f"transformers makes the checkpoints: pip install -r {needed}")
         for model, folder in folders.items():
             once(folder, checkpoints.make, model)
         if "onnxruntime" in names:

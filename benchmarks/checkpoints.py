@@ -13,14 +13,6 @@ from encoder import BYTE_TO_CHAR
 ENDLESS = {"bos_token_id": None, "eos_token_id": None}  # so no text ends early
 MODELS = {  # name -> its config in transformers, and what differs from the config's defaults
     "124M": ("GPT2Config", ENDLESS),
-    "t5-small": ("T5Config", {"decoder_start_token_id": 0, "eos_token_id": None}),
-    "bart-base": (
-        "BartConfig",
-        ENDLESS
-        | {"d_model": 768, "decoder_start_token_id": 0, "forced_eos_token_id": None}
-        | {"encoder_layers": 6, "encoder_attention_heads": 12, "encoder_ffn_dim": 3072}
-        | {"decoder_layers": 6, "decoder_attention_heads": 12, "decoder_ffn_dim": 3072},
-    ),
     "SmolLM2-135M": (
         "LlamaConfig",
         ENDLESS
@@ -39,8 +31,7 @@ def make(folder, name):
 
     kind, settings = MODELS[name]
     config = getattr(transformers, kind)(**settings)
-    auto = "AutoModelForSeq2SeqLM" if config.is_encoder_decoder else "AutoModelForCausalLM"
-    model = getattr(transformers, auto).from_config(config, dtype=config.dtype)
+    model = transformers.AutoModelForCausalLM.from_config(config, dtype=config.dtype)
     model.generation_config = transformers.GenerationConfig.from_model_config(config)
     model.save_pretrained(folder)
     write_tokenizer(folder, config.vocab_size)

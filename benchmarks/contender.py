@@ -19,7 +19,6 @@ import numpy as np
 from threadpoolctl import threadpool_info
 
 import utils
-from decoding import beam
 from decoding.batching import continuous
 from decoding.drafters import one_hots
 from examples.wavefront import prefill
@@ -44,17 +43,14 @@ THREADS = int(os.environ.get("OMP_NUM_THREADS", 1))  # for contenders that ignor
 
 
 class Tokenwise:
-    """tokenwise as a contender. Every contender has these methods; `wavefront`, `kernel` and `beam`
-    are optional. packages: the packages that must be installed."""
+    """tokenwise as a contender. Every contender has these methods; `wavefront` and `kernel` are
+    optional. packages: the packages that must be installed."""
 
     packages = ()
 
-    def __init__(self, folder, source=None):
+    def __init__(self, folder):
         self.tokenizer, self.model = utils.load(folder)
         self.n_vocab, self.n_ctx = self.model.n_vocab, self.model.n_ctx
-        if source is not None:
-            self.source, self.model.stop_ids = source, ()
-            self.family, self.model = self.model, self.model.read(source)
 
     def encode(self, text):  # str -> ids
         return self.tokenizer.encode(text)
@@ -77,15 +73,11 @@ class Tokenwise:
     def kernel(self):
         return threadpool_info()[0]["architecture"]
 
-    def beam(self, n):  # generates n tokens with a beam search of width 4
-        beam.beam_search(self.family.read(self.source), [0], n, width=4)
-
 
 class Transformers:
     """GPT-2 or Llama in transformers, with its default attention, "sdpa"."""
 
     packages = ("torch", "transformers")
-    kind = "AutoModelForCausalLM"
 
     def __init__(self, folder):
         import torch
@@ -93,11 +85,10 @@ class Transformers:
 
         transformers.utils.logging.disable_progress_bar()
         self.transformers, self.torch = transformers, torch
-        load = getattr(transformers, self.kind).from_pretrained
+        load = transformers.AutoModelForCausalLM.from_pretrained
         self.model = load(folder, dtype=torch.float32).eval().requires_grad_(False)
         config = self.model.config
-        self.n_vocab = config.vocab_size
-        self.n_ctx = getattr(config, "max_position_embeddings", 512)  # T5 has none
+        self.n_vocab, self.n_ctx = config.vocab_size, config.max_position_embeddings
 
     def encode(self, text):  # str -> ids
         return self.transformers.AutoTokenizer.from_pretrained(self.model.name_or_path).encode(text)
@@ -117,38 +108,6 @@ class Transformers:
             self.fresh(None)
         else:
             self.cache.crop(length - self.cache.get_seq_length())  # crop(-n) removes n tokens
-
-
-class TransformersSource(Transformers):
-    """An encoder-decoder in transformers. source: the ids of a source. All steps use the same
-    encoding of it."""
-
-    kind = "AutoModelForSeq2SeqLM"
-
-    def __init__(self, folder, source):
-        super().__init__(folder)
-        self.source = self.torch.tensor([source])
-        self.encoded = self.model.get_encoder()(self.source)
-
-    def fresh(self, n_rows):  # makes an empty cache for any number of rows
-        caches = [self.transformers.DynamicCache() for _ in range(2)]
-        self.cache = self.transformers.EncoderDecoderCache(*caches)
-
-    def step(self, ids, last=1):  # [n_rows, n_new] -> [n_rows, n_new, n_vocab]
-        ids = self.torch.from_numpy(ids)
-        return self.model(
-            decoder_input_ids=ids, encoder_outputs=self.encoded, past_key_values=self.cache
-        ).logits
-
-    def beam(self, n):  # generates n tokens with a beam search of width 4
-        self.model.generate(
-            self.source,
-            num_beams=4,
-            max_new_tokens=n,
-            min_new_tokens=n,
-            do_sample=False,
-            no_repeat_ngram_size=0,
-        )
 
 
 class OnnxRuntime:
@@ -205,24 +164,20 @@ class OnnxRuntime:
         self.length = length
 
 
-CONTENDERS = {  # name -> class for GPT-2 and Llama, class for encoder-decoders
-    "tokenwise": (Tokenwise, Tokenwise),
-    "transformers": (Transformers, TransformersSource),
-    "onnxruntime": (OnnxRuntime, None),
-}
+CONTENDERS = {"tokenwise": Tokenwise, "transformers": Transformers, "onnxruntime": OnnxRuntime}
 
 
 def installed():
     """Return the names of the contenders whose packages are installed."""
-    packages = {name: kind.packages for name, (kind, _) in CONTENDERS.items()}
-    return [name for name, needed in packages.items() if all(map(importlib.util.find_spec, needed))]
+    found = importlib.util.find_spec
+    return [name for name, kind in CONTENDERS.items() if all(map(found, kind.packages))]
 
 
 def agrees(name, folder, repeats):
     """Check that the contender's ids and logits agree with tokenwise's. Return the name of its
     kernels."""
     ours = Tokenwise(folder)
-    theirs = CONTENDERS[name][0](folder)
+    theirs = CONTENDERS[name](folder)
     assert list(theirs.encode("The weather")) == ours.encode("The weather"), name
     np.testing.assert_allclose(trace(theirs), trace(ours), rtol=0, atol=1e-3, err_msg=name)
     return {"kernels": getattr(theirs, "kernel", lambda: "unknown")()}
@@ -244,7 +199,7 @@ def trace(contender):
 
 def speeds(name, folder, repeats):
     """Time all PASSES. Return {name: median seconds}."""
-    contender = CONTENDERS[name][0](folder)
+    contender = CONTENDERS[name](folder)
     rng, found = np.random.default_rng(0), {}
     for measure, (n_rows, length, n_new) in PASSES.items():
         length, n_new = (min(n, contender.n_ctx - 20) for n in (length, n_new))
@@ -261,19 +216,6 @@ def speeds(name, folder, repeats):
             contender.cut(length)
         found[measure] = statistics.median(times[1:])  # the first pass is a warm-up
     return found
-
-
-def seq2seq(name, folder, repeats):
-    """Return the median seconds of a step of the decoder, and of a step of beam search. The source
-    has 64 tokens. Beam search has width 4, and its time includes the encoder's time."""
-    source = np.random.default_rng(0).integers(5, 2000, 64).tolist()
-    contender = CONTENDERS[name][1](folder, source)
-    times, beams, n = [], [], 4 * repeats
-    for _ in range(3):
-        contender.fresh(1)
-        times += [seconds(contender.step, np.array([[i]])) for i in range(n)]
-        beams.append(seconds(contender.beam, n) / n)
-    return {"decode": statistics.median(times), "beam 4": statistics.median(beams)}
 
 
 class Replay(Drafter):
@@ -296,16 +238,14 @@ def methods(name, folder, repeats, n_prompt=64, n=32):
     model.stop_ids = ()
     text = prompt + list(generate(model, prompt, n))
 
-    def speculate(share):
-        drafter = Replay(model.n_vocab, text, share)
+    def speculate():
+        drafter = Replay(model.n_vocab, text, 0.8)
         list(speculative(model, Sequence(model, prompt, n), drafter))
 
     ways = {
         "naive": lambda: list(generate(model, prompt, n, loop=naive)),
         "cached": lambda: list(generate(model, prompt, n)),
-        "speculative, 60 % right": lambda: speculate(0.6),
-        "speculative, 80 % right": lambda: speculate(0.8),
-        "speculative, 95 % right": lambda: speculate(0.95),
+        "speculative, 80 % right": speculate,
         "batch of 8": lambda: list(continuous([Sequence(model, prompt, n) for _ in range(8)])),
     }
     times = [[seconds(way) / n for way in ways.values()] for _ in range(1 + min(3, repeats))]

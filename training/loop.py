@@ -1,8 +1,12 @@
-"""What train_lm.py and train_t5.py share: the batches and the loop."""
+"""What train_lm.py and train_t5.py share: the batches, the loop, and which optimizer has what."""
+
+import copy
 
 import torch
 from torch.nn.utils.rnn import pad_sequence
 from tqdm import tqdm
+
+TABLES = "wte", "wpe", "embed", "shared", "relative"  # parts of the names of embeddings
 
 
 def batches(pairs, pad_id, n_tokens, rng):
@@ -27,11 +31,20 @@ def pad(rows, value):  # lists of ids -> [n_rows, n_longest]
     return pad_sequence([torch.tensor(ids) for ids in rows], True, value)
 
 
-def fit(model, optimizers, epochs, loss_of, warm_up=100):
-    """Train on all batches of all epochs, and yield 1, 2, ... after each epoch.
+def split(model):
+    """Return the hidden matrices, for Muon: {name: parameter}; and the other parameters, a list."""
+    named = dict(model.named_parameters())
+    others = [n for n, p in named.items() if p.ndim != 2 or any(table in n for table in TABLES)]
+    return named, [named.pop(name) for name in others]
 
-    epochs: a list of batches for each epoch; loss_of(inputs, targets) -> a scalar tensor. Each
-    learning rate rises to its peak in warm_up steps, and falls linearly to 0."""
+
+def fit(model, optimizers, epochs, loss_of, args, warm_up=100):
+    """Train on all batches of all epochs. After each epoch, save the model in Hugging Face's
+    layout, and yield 1, 2, ...
+
+    epochs: a list of batches for each epoch; loss_of(inputs, targets) -> a scalar tensor; args:
+    those of the command. Each learning rate rises to its peak in warm_up steps, and falls linearly
+    to 0."""
     n_steps = sum(map(len, epochs))
 
     def factor(step):
@@ -49,4 +62,5 @@ def fit(model, optimizers, epochs, loss_of, warm_up=100):
                 model.zero_grad()
                 bar.set_postfix_str(f"loss {loss.item():.3f}", refresh=False)
                 bar.update()
+            copy.deepcopy(model).to(getattr(torch, args.dtype)).save_pretrained(args.folder)
             yield number

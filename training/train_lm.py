@@ -19,28 +19,36 @@ import numpy as np
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
-from safetensors.torch import save_file
+from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
 from loading.tokenizer import read_gpt2_tokenizer
 from training.corpus import read_documents, without_overlap
-from training.loop import batches, fit
-from training.torch_gpt2 import GPT2
-from training.torch_llama import Llama
+from training.loop import batches, fit, split
 from training.train_bpe import count_words, learn_tokens, save_tokens
 
-ARCHITECTURES = {"gpt2": GPT2, "llama": Llama}
 
-
-def initialize(model, n_layer):
-    """Draw the matrices from normal distributions, and set the biases to zero. The results of
-    2 * n_layer matrices are added to the residual stream. As in GPT-2, the weights of these
-    matrices are smaller, so that the sum does not grow with the number of layers."""
-    for name, p in model.named_parameters():
-        if p.ndim == 2:
-            std = 0.02 / math.sqrt(2 * n_layer) if name.endswith(model.residual) else 0.02
-            nn.init.normal_(p, std=std)
-        elif name.endswith("bias"):
-            nn.init.zeros_(p)
+def new_model(args, tokenizer):
+    """Return a GPT-2 or a Llama of transformers, with random weights. As in GPT-2, the weights of
+    the 2 * n_layer matrices whose results are added to the residual stream are smaller, so that the
+    sum does not grow with the number of layers. Dropout comes only after these matrices."""
+    end = tokenizer.end_of_text
+    shared = {"vocab_size": tokenizer.n_vocab, "bos_token_id": end, "eos_token_id": end}
+    if args.architecture == "gpt2":
+        shared |= {"n_positions": args.n_ctx, "n_embd": args.n_embd}
+        shared |= {"n_head": args.n_head, "n_layer": args.n_layer}
+        model = GPT2LMHeadModel(GPT2Config(embd_pdrop=0, attn_pdrop=0, resid_pdrop=0, **shared))
+    else:
+        shared |= {"max_position_embeddings": args.n_ctx, "hidden_size": args.n_embd}
+        shared |= {"num_attention_heads": args.n_head, "num_key_value_heads": args.n_kv_head}
+        shared |= {"num_hidden_layers": args.n_layer, "intermediate_size": args.n_inner}
+        model = LlamaForCausalLM(LlamaConfig(tie_word_embeddings=True, rms_norm_eps=1e-5, **shared))
+    for name, module in model.named_modules():
+        if name.endswith(("c_proj", "o_proj", "down_proj")):
+            nn.init.normal_(module.weight, std=0.02 / math.sqrt(2 * args.n_layer))
+            module.register_forward_hook(
+                lambda part, _, x: F.dropout(x, args.dropout, part.training)
+            )
+    return model
 
 
 def examples(documents, separator, n_ctx, rng):
@@ -66,22 +74,18 @@ def train(model, documents, separator, args):
     n_held_back = len(documents) // 50
     held_back = epoch(documents[:n_held_back])
     epochs = [epoch(documents[n_held_back:]) for _ in range(args.epochs)]
-    matrices = [m.weight for m in model.modules() if isinstance(m, nn.Linear)]
-    others = [p for p in model.parameters() if all(p is not matrix for matrix in matrices)]
+    matrices, others = split(model)
     optimizers = [
-        torch.optim.Muon(matrices, lr=args.muon_lr, weight_decay=0.1),
+        torch.optim.Muon(matrices.values(), lr=args.muon_lr, weight_decay=0.1),
         torch.optim.AdamW(others, lr=args.adam_lr, betas=(0.9, 0.98), weight_decay=0.01),
     ]
 
     def loss_of(inputs, targets):  # 2 x [n_rows, n_seq] -> a number
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=args.autocast):
-            logits = model(inputs)
+            logits = model(inputs, use_cache=False).logits
         return F.cross_entropy(logits.float().flatten(0, 1), targets.flatten())
 
-    for number in fit(model, optimizers, epochs, loss_of):
-        dtype = getattr(torch, args.dtype)
-        tensors = {name: p.to(dtype).contiguous() for name, p in model.tensors().items()}
-        save_file(tensors, args.folder / "model.safetensors", metadata={"format": "pt"})
+    for number in fit(model, optimizers, epochs, loss_of, args):
         print(f"epoch {number}: held-back loss {mean_loss(model, held_back, loss_of):.4f}")
 
 
@@ -101,7 +105,7 @@ def arguments():
     parser.add_argument("--held-out", nargs="*", type=Path, default=[], help="text files for tests")
     parser.add_argument("--opening", help="regular expression that begins a document")
     parser.add_argument("--merges", type=int, default=3072, help="of a new tokenizer")
-    parser.add_argument("--architecture", choices=ARCHITECTURES, default="gpt2")
+    parser.add_argument("--architecture", choices=["gpt2", "llama"], default="gpt2")
     parser.add_argument("--n-ctx", type=int, default=512)
     parser.add_argument("--n-embd", type=int, default=224)
     parser.add_argument("--n-head", type=int, default=7)
@@ -132,15 +136,10 @@ def main():
         sys.exit(f"{len(documents)} documents are too few; give at least 50 (one is held back)")
     random.Random(0).shuffle(documents)
     documents = [tokenizer.encode(document) for document in documents]
-    model = ARCHITECTURES[args.architecture](tokenizer.n_vocab, args)
-    initialize(model, args.n_layer)
     if args.architecture == "llama":  # Llama's loader needs to be told
         kind = json.dumps({"tokenizer_class": "GPT2Tokenizer"})
         (args.folder / "tokenizer_config.json").write_text(kind)
-    config = model.config() | {"bos_token_id": separator, "eos_token_id": separator}
-    config |= {"tie_word_embeddings": True, "torch_dtype": args.dtype}
-    (args.folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
-    train(model, documents, separator, args)
+    train(new_model(args, tokenizer), documents, separator, args)
 
 
 if __name__ == "__main__":

@@ -10,22 +10,22 @@ writes greedily (Kim and Rush 2016, "Sequence-Level Knowledge Distillation").
 """
 
 import argparse
-import copy
 import gzip
 import math
 import random
 import shutil
 from pathlib import Path
 
-import sentencepiece
 import torch
 import torch.nn.functional as F
+from tokenizers import SentencePieceUnigramTokenizer, Tokenizer
+from tokenizers.processors import TemplateProcessing
 from tqdm import tqdm
-from transformers import T5Config, T5ForConditionalGeneration, T5Tokenizer
+from transformers import T5Config, T5ForConditionalGeneration
 
-from training.loop import batches, fit
+from training.loop import batches, fit, split
 
-PAD, END, UNKNOWN = 0, 1, 2  # T5's special ids; the decoder's input starts with PAD
+PAD, END = 0, 1  # T5's special ids; the decoder's input starts with PAD
 SIZES = {"d_model": 192, "d_kv": 32, "d_ff": 768, "num_heads": 6}
 SIZES |= {"num_layers": 4, "num_decoder_layers": 3}
 
@@ -44,25 +44,15 @@ def read_pairs(path, n_held_out):
     return [(s, t) for s in sources[n_held_out:] for t in dict.fromkeys(pairs[s])], held_out
 
 
-def train_tokenizer(folder, texts, n_vocab):
-    """Train one SentencePiece unigram model on the texts of both languages. It has T5's special
-    ids. Save it as tokenizer.json, and return it."""
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(texts),
-        model_prefix=str(folder / "spiece"),
-        vocab_size=n_vocab,
-        pad_id=PAD,
-        eos_id=END,
-        unk_id=UNKNOWN,
-        bos_id=-1,
-        character_coverage=1.0,
-        minloglevel=2,
+def train_tokenizer(file, texts, n_vocab):
+    """Train one unigram model on the texts of both languages, and save it. It has T5's ids."""
+    tokenizer = SentencePieceUnigramTokenizer()
+    special = ["<pad>", "</s>", "<unk>"]
+    tokenizer.train_from_iterator(
+        texts, vocab_size=n_vocab, special_tokens=special, unk_token="<unk>", show_progress=False
     )
-    tokenizer = T5Tokenizer.from_pretrained(folder, extra_ids=0)
-    tokenizer.save_pretrained(folder)
-    for name in ("spiece.model", "spiece.vocab"):
-        (folder / name).unlink()
-    return tokenizer
+    tokenizer.post_processor = TemplateProcessing("$A </s>", special_tokens=[("</s>", END)])
+    tokenizer.save(str(file))
 
 
 @torch.no_grad()
@@ -79,17 +69,11 @@ def write(teacher, sources):
 def optimizers_for(model):
     """Return the optimizers. T5 does not divide its attention scores by sqrt(d_kv). To make up for
     this, the learning rate of the query matrices is divided by sqrt(d_kv)."""
-    hidden, queries, others = [], [], []
-    for name, p in model.named_parameters():
-        if p.ndim != 2 or "block" not in name or "relative" in name:
-            others.append(p)
-        elif name.endswith(".q.weight"):
-            queries.append(p)
-        else:
-            hidden.append(p)
+    hidden, others = split(model)
+    queries = [hidden.pop(name) for name in [*hidden] if name.endswith(".q.weight")]
     slow = {"params": queries, "lr": 0.02 / math.sqrt(model.config.d_kv)}
     return [
-        torch.optim.Muon([{"params": hidden}, slow], lr=0.02, weight_decay=0.05),
+        torch.optim.Muon([{"params": hidden.values()}, slow], lr=0.02, weight_decay=0.05),
         torch.optim.AdamW(others, lr=0.01, betas=(0.9, 0.98), weight_decay=0.0),
     ]
 
@@ -104,8 +88,7 @@ def train(model, pairs, args):
         logits = model(inputs, inputs != PAD, starts).logits
         return F.cross_entropy(logits.flatten(0, 1), labels.flatten(), label_smoothing=0.1)
 
-    for number in fit(model, optimizers_for(model), epochs, loss_of):
-        copy.deepcopy(model).to(getattr(torch, args.dtype)).save_pretrained(args.folder)
+    for number in fit(model, optimizers_for(model), epochs, loss_of, args):
         print(f"epoch {number} saved", flush=True)
 
 
@@ -125,20 +108,27 @@ def main():
     args.folder.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(0)
     pairs, held_out = read_pairs(args.pairs, 1000)
+    file = args.folder / "tokenizer.json"
     if args.teacher:
-        shutil.copy(args.teacher / "tokenizer.json", args.folder)
-        tokenizer = T5Tokenizer.from_pretrained(args.folder, extra_ids=0)
-        teacher = T5ForConditionalGeneration.from_pretrained(args.teacher)
-        sources = [*dict.fromkeys(source for source, _ in pairs)][: args.sources]
-        pairs = write(teacher, tokenizer(sources).input_ids)
+        shutil.copy(args.teacher / "tokenizer.json", file)
     else:
         lines = ["\t".join([source, *targets]) for source, targets in held_out.items()]
         (args.folder / "held_out.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
-        texts = [text for pair in pairs for text in pair]
-        tokenizer = train_tokenizer(args.folder, texts, args.n_vocab)
-        ids = [tokenizer(list(side)).input_ids for side in zip(*pairs)]  # each ends with END
-        pairs = list(zip(*ids))
-    sizes = {name: getattr(args, name) for name in SIZES} | {"vocab_size": len(tokenizer)}
+        train_tokenizer(file, [text for pair in pairs for text in pair], args.n_vocab)
+    tokenizer = Tokenizer.from_file(str(file))
+
+    def encoded(texts):  # each ends with END
+        return [encoding.ids for encoding in tokenizer.encode_batch(texts)]
+
+    if args.teacher:
+        teacher = T5ForConditionalGeneration.from_pretrained(args.teacher)
+        sources = [*dict.fromkeys(source for source, _ in pairs)][: args.sources]
+        pairs = write(teacher, encoded(sources))
+    else:
+        pairs = [*zip(*map(encoded, zip(*pairs)))]
+    sizes = {name: getattr(args, name) for name in SIZES} | {
+        "vocab_size": tokenizer.get_vocab_size()
+    }
     config = T5Config(**sizes, dropout_rate=0.0, decoder_start_token_id=PAD)
     model = T5ForConditionalGeneration(config)
     model.generation_config.update(num_beams=4, max_new_tokens=100)
