@@ -80,18 +80,32 @@ def chance(mine: list, right: list) -> float:
     distribution differ at least this much. Outcomes expected fewer than 5 times are merged."""
     if not mine:
         return 0.0
-    a, b = (Counter(map(repr, plain(sample))) for sample in (mine, right))
-    least = 5 * (len(mine) + len(right)) / min(len(mine), len(right))
+    a, b = counts(mine), counts(right)
+    n, m = len(mine), len(right)
     cells: dict = {}
     for outcome in a | b:
-        cell = cells.setdefault(outcome if a[outcome] + b[outcome] >= least else "rare", [0, 0])
-        cell[0], cell[1] = cell[0] + a[outcome], cell[1] + b[outcome]
-    ratio = math.sqrt(len(right) / len(mine))
-    half = sum((x * ratio - y / ratio) ** 2 / (x + y) for x, y in cells.values()) / 2
-    odd, steps = (len(cells) - 1) % 2, range((len(cells) - 1) // 2)
-    # the tail probability of the chi-square distribution: Abramowitz & Stegun, 26.4.4 and 26.4.5
-    terms = (half ** (i + odd / 2) * math.exp(-half) / math.gamma(i + odd / 2 + 1) for i in steps)
-    return 1.0 if len(cells) < 2 else sum(terms) + odd * math.erfc(math.sqrt(half))
+        rare = (a[outcome] + b[outcome]) * min(n, m) < 5 * (n + m)
+        cell = cells.setdefault("rare" if rare else outcome, [0, 0])
+        cell[0] += a[outcome]
+        cell[1] += b[outcome]
+    squares = sum((x * m - y * n) ** 2 / (x + y) for x, y in cells.values())
+    return tail(squares / (n * m), len(cells) - 1)
+
+
+def counts(sample: list) -> Counter:  # {an outcome as text: how often it occurs}
+    return Counter(map(repr, plain(sample)))
+
+
+def tail(x: float, k: int) -> float:
+    """Return the probability that a chi-square variable with k degrees of freedom is larger than x:
+    Abramowitz & Stegun, 26.4.4 and 26.4.5."""
+    if k == 0:
+        return 1.0
+    total = math.erfc(math.sqrt(x / 2)) if k % 2 else 0.0
+    for i in range(k // 2):
+        power = i + k % 2 / 2
+        total += (x / 2) ** power * math.exp(-x / 2) / math.gamma(power + 1)
+    return total
 
 
 def tell(a: Seen | None, b: Seen | None) -> str:
@@ -122,7 +136,7 @@ def excerpts(mine, right):  # -> the texts of both values, at most 150 letters t
 
 
 def odd_one(mine, right):  # -> a message about the outcome whose frequencies differ most
-    a, b = (Counter(map(repr, plain(sample))) for sample in (mine, right))
+    a, b = counts(mine), counts(right)
     shares = {one: (a[one] / max(1, len(mine)), b[one] / len(right)) for one in a | b}
     one, (x, y) = max(shares.items(), key=lambda item: abs(item[1][0] - item[1][1]))
     return f"{one} occurs in {x:.1%} of all cases instead of {y:.1%}"

@@ -82,10 +82,9 @@ def choose(step: str | None, seed: int) -> tuple[str, Mistake, tuple[Seen, Seen]
 
 def looks_natural(part: Part, wrong: Mistake) -> bool:
     """Return whether the mistake is in our code, and each new line is one that somebody writes."""
-    old = read(wrong.source)[slice(*body(wrong.source, wrong.function))]
+    old = read(wrong.source)[slice(*body(wrong.source, wrong.function))].splitlines()
     new = [line for line in wrong.code.splitlines() if line not in old]
-    is_ours = wrong.source == part.source and "pass" not in wrong.code.split()
-    return is_ours and not any(map(PATCHED.search, new))
+    return wrong.source == part.source and not any(map(PATCHED.search, new))
 
 
 def code(wrong: Mistake | None = None) -> str:

@@ -178,16 +178,15 @@ counted by the model
         \n        x = x if last
 """)
 TABLE = r"""
-[workshop/reference.py Cache.append]
-with the new keys and values in earlier slots: the length does not count the new tokens yet
-    start = self.length\n -> start = self.length - n_new\n
-    slots[..., start : start + n_new, :] -> slots[..., start : start + n_new, :]
 [workshop/reference.py Cache.extend Cache.append GPT2.__call__ Rows.extend]
 with a length that stays 0
     + n_new  # count them -> + 0
 with a length that grows by 1 for each pass, whatever n_new is
     + n_new  # count them -> + 1
 [workshop/reference.py Cache.append]
+with the new keys and values in earlier slots: the length does not count the new tokens yet
+    start = self.length\n -> start = self.length - n_new\n
+    slots[..., start : start + n_new, :] -> slots[..., start : start + n_new, :]
 with the new keys and values in later slots: they begin at length - n_new
     start = self.length - n_new -> start = self.length
 with the new tokens counted in the first block instead of the last
