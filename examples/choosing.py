@@ -4,8 +4,7 @@ The most probable text is often dull, and a drawn text can be anything. Best of 
 text with the highest mean log P per token. Minimum Bayes risk (MBR) selects the text that is most
 similar to all the others. Its expected error is the smallest if the drawn texts have the same
 distribution as the right texts. (Eikema & Aziz 2020, "Is MAP Decoding All You Need?". The
-similarity is chrF: Popović 2015. With a similarity of 1 for equal texts and 0 for different texts,
-this would be a majority vote: Wang et al. 2022, "Self-Consistency".)
+similarity is chrF: Popović 2015. If only equal texts were similar, this would be a majority vote.)
 
     python generate.py "It is cold today." --model en-de --temperature 1 \
         --loop "examples/choosing.py:mbr(32, tokenizer)"
@@ -21,37 +20,32 @@ from generate import Sequence
 
 
 def best_of(n):
-    """Return a generation loop: it draws n texts and selects the one with the highest log P /
-    n_tokens."""
-    return choosing(n, mean_log_probabilities)
+    """Return a loop that draws n texts and selects the one with the highest log P / n_tokens."""
+
+    def mean_log_p(model, texts):  # list of Sequence -> [n_texts]
+        return [log_probabilities(model, t.ids)[t.n_prompt - 1 :].mean() for t in texts]
+
+    return choosing(n, mean_log_p)
 
 
 def mbr(n, tokenizer):
-    """Return a generation loop: it draws n texts and selects the text that is most similar to all
-    of them: the one with the highest sum of chrF."""
+    """Return a loop that draws n texts and selects the one that is most similar to all of them: the
+    one with the highest sum of chrF."""
 
-    def total_likeness(model, texts):  # list of Sequence -> list of float
-        decoded = [tokenizer.decode(text.new_ids) for text in texts]
-        counts = Counter(decoded)  # equal texts are compared only once
-        grams = {text: ngrams(text) for text in counts}
-        total = {
-            text: sum(n * chrf(grams[text], grams[other]) for other, n in counts.items())
-            for text in counts
-        }
-        return [total[text] for text in decoded]
+    def total_likeness(model, texts):  # list of Sequence -> [n_texts]
+        grams = [ngrams(tokenizer.decode(text.new_ids)) for text in texts]
+        return [sum(chrf(one, other) for other in grams) for one in grams]
 
     return choosing(n, total_likeness)
 
 
 def choosing(n, rate):
-    """Return a generation loop: it draws n texts as one batch, and selects the text with the
-    highest rating. rate(model, texts) -> the ratings [n]."""
+    """Return a loop that draws n texts as one batch, and selects the text with the highest rating.
+    rate(model, texts) -> the ratings [n_texts]."""
 
     def loop(model, sequence):  # yields tokens
-        seeds = sequence.rng.integers(2**62, size=n)
-        texts = [
-            Sequence(model, sequence.ids, sequence.n_left, sequence.sampler, seed) for seed in seeds
-        ]
+        same = model, sequence.ids, sequence.n_left, sequence.sampler
+        texts = [Sequence(*same, seed) for seed in sequence.rng.integers(2**62, size=n)]
         list(continuous(texts, max_rows=n))
         best = texts[int(np.argmax(rate(model, texts)))]
         for token in best.new_ids:
@@ -61,21 +55,15 @@ def choosing(n, rate):
     return loop
 
 
-def mean_log_probabilities(model, texts):  # list of Sequence -> [n_texts]
-    return [log_probabilities(model, text.ids)[text.n_prompt - 1 :].mean() for text in texts]
-
-
 def ngrams(text, longest=6):  # -> a list: for n = 1, 2, ..., the Counter of the character n-grams
     text = "".join(text.split())  # chrF ignores spaces
-    return [
-        Counter(text[i : i + n] for i in range(len(text) - n + 1)) for n in range(1, longest + 1)
-    ]
+    lengths = range(1, longest + 1)
+    return [Counter(text[i : i + n] for i in range(len(text) - n + 1)) for n in lengths]
 
 
 def chrf(one, other, beta=2):
-    """Return the similarity of two texts, from 0 to 100. It is the F-score of the mean precision
-    and the mean recall of their n-grams. one, other: the results of `ngrams`. beta: the weight of
-    recall."""
+    """Return the similarity of two texts, from 0 to 100: the F-score of the mean precision and the
+    mean recall, whose weight is beta. one, other: the results of `ngrams`."""
     pairs = [(a, b) for a, b in zip(one, other) if a and b]
     shared = [(a & b).total() for a, b in pairs]
     if not any(shared):

@@ -9,15 +9,13 @@ p_large >= alpha * max p_large, else -inf.
     python generate.py "Once upon a time" --model "examples/contrastive.py:contrastive()" -n 60
 """
 
-from typing import Any
-
 import numpy as np
 
 import utils
 from gpt2 import log_softmax
 
 
-def contrastive(large="stories", small="stories-draft", alpha=0.1, small_temperature=1.0):
+def contrastive(large="stories", small="stories-draft", alpha=0.1):
     """Return (tokenizer, model). large, small: the names of the two models. A token is removed if
     its probability in the large model is below alpha times that of the most probable token."""
     tokenizer, expert = utils.load(large)
@@ -28,12 +26,10 @@ def contrastive(large="stories", small="stories-draft", alpha=0.1, small_tempera
     def subtract(expert_logits, amateur_logits):  # two [..., n_vocab] -> [..., n_vocab]
         log_p = log_softmax(expert_logits)
         plausible = log_p >= log_p.max(-1, keepdims=True) + np.log(np.float32(alpha))
-        difference = log_p - log_softmax(amateur_logits / np.float32(small_temperature))
+        difference = log_p - log_softmax(amateur_logits)
         return np.where(plausible, difference, np.float32(-np.inf))
 
-    pair: Any = Pair(expert, amateur, subtract)
-    pair.generation_config = expert.generation_config
-    return tokenizer, pair
+    return tokenizer, Pair(expert, amateur, subtract)
 
 
 class Pair:
@@ -44,10 +40,10 @@ class Pair:
         self.one, self.two, self.combine = one, two, combine
         self.n_vocab, self.stop_ids = one.n_vocab, one.stop_ids
         self.n_ctx = min(one.n_ctx, two.n_ctx)
+        self.generation_config = getattr(one, "generation_config", {})
 
     def __call__(self, ids, cache=None, last=None):
-        if cache is None:
-            return self.combine(self.one(ids, last=last), self.two(ids, last=last))
+        cache = cache or self.new_cache(*np.shape(ids)[:-1])
         cache.cut(cache.length)  # after an interrupted pass, `one` is longer than `two`
         return self.combine(self.one(ids, cache.one, last), self.two(ids, cache.two, last))
 

@@ -3,8 +3,7 @@
 The model runs twice, with the prompt and without it, and gamma multiplies the difference:
 log p' = log p + gamma * (log p_with_prompt - log p). With gamma = 1, p' is the model's own
 distribution. With a larger gamma, the text follows the prompt more closely. The prompt of an
-encoder-decoder is its source.
-(Sanchez et al. 2023, "Stay on topic with Classifier-Free Guidance".)
+encoder-decoder is its source. (Sanchez et al. 2023, "Stay on topic with Classifier-Free Guidance".)
 
     python generate.py "The dragon was sad" --model "examples/guidance.py:guided('stories', 2.0)"
     python generate.py "The cat sleeps." --model "examples/guidance.py:guided('en-de', 1.5)"
@@ -37,12 +36,10 @@ class Guided:
 
     def read(self, prompt):
         """Return the Pair for a prompt, a list of ids. Its texts begin with pair.start_ids."""
-        without: Any
         model, start = begin(self.model, prompt)
+        without: Any = begin(self.model, self.empty)[0]
         if model is self.model:  # the text begins with the prompt, which only one of the two sees
             without = WithoutPrompt(model, len(prompt) - 1)
-        else:
-            without, _ = begin(self.model, self.empty)
         pair: Any = Pair(model, without, self.guide)
         pair.start_ids = start
         return pair
@@ -78,10 +75,8 @@ class HidingCache:
 
     def __init__(self, cache, n_hidden):
         self.cache, self.n_hidden, self.length = cache, n_hidden, 0
+        self.select = cache.select
 
     def cut(self, length):
         self.length = min(self.length, length)
         self.cache.cut(max(self.length - self.n_hidden, 0))
-
-    def select(self, rows):
-        self.cache.select(rows)

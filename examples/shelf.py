@@ -4,9 +4,6 @@ Meister et al. 2022, "Locally Typical Sampling": keep tokens of about average su
 repeat yourself") avoids loops. XTC ("exclude top choices") removes obvious tokens. DRY and XTC are
 by p-e-w, 2024 (pull requests 5677 and 6335 of text-generation-webui).
 
-Mirostat (Basu et al. 2020) is left out. It updates a number after each token, so it is not a
-function of (logits, ids), and speculation would change its distribution.
-
     python generate.py "The cat" --filter "examples/shelf.py:xtc(0.1, 0.5)" --tokens 40
 """
 
@@ -20,9 +17,10 @@ def typical(mass):
     the entropy: just enough of them for a total probability of `mass` (equation 11)."""
 
     def keep(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
-        distance = np.abs(-log_softmax(logits) - entropy(logits))
+        p, surprise = softmax(logits), -log_softmax(logits)
+        distance = np.abs(surprise - p[p > 0] @ surprise[p > 0])
         order = np.argsort(distance)
-        total = np.cumsum(softmax(logits)[order])
+        total = np.cumsum(p[order])
         last = order[min(np.searchsorted(total, mass), len(order) - 1)]
         return np.where(distance <= distance[last], logits, -np.inf)
 
@@ -61,8 +59,3 @@ def xtc(threshold=0.1, chance=0.5):
             return np.log((1 - chance) * p + chance * softmax(cut))
 
     return mix
-
-
-def entropy(logits):  # [n_vocab] -> H(p) = -sum p log p, in nats
-    log_p = log_softmax(logits[logits > -np.inf])
-    return -np.sum(np.exp(log_p) * log_p)

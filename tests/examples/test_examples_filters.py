@@ -34,19 +34,14 @@ def test_a_filter_equals_transformers(case):
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_a_filter_keeps_its_argument_and_float32(name):
-    logits = np.linspace(-3, 3, 11, dtype=np.float32)
-    before = logits.copy()
-    assert ALL[name](logits, [1, 2, 1]).dtype == np.float32
-    np.testing.assert_array_equal(logits, before)
-
-
-@pytest.mark.parametrize("name", ALL)
 def test_every_loop_finds_the_same_text(name):
     plain = one_text(every_loop(MODEL, [1, 2, 3], [[4], [5, 6, 7, 8, 9]], 12, lambda n: []))
     found = one_text(every_loop(MODEL, [1, 2, 3], [[4], [5, 6]], 12, lambda n: [ALL[name]]))
     if name in ("dry", "watermark", "xtc"):  # the other filters keep the best token here
         assert found != plain
+    logits = np.linspace(-3, 3, 11, dtype=np.float32)
+    assert ALL[name](logits, [1, 2, 1]).dtype == np.float32
+    np.testing.assert_array_equal(logits, np.linspace(-3, 3, 11, dtype=np.float32))
 
 
 def test_dry_penalises_repetitions_of_the_text():
@@ -92,7 +87,5 @@ UNSURE = FunctionModel(lambda ids: np.zeros(200, np.float32), 200, n_ctx=200)
 def test_a_marked_text_is_found_with_its_key_only():
     ids = [0, *generate(UNSURE, [0], 100, Sampler(watermark(7)), seed=1)]
     plain = [0, *generate(UNSURE, [0], 100, Sampler(), seed=1)]
-    assert detect(ids, 7, 200) > 6
-    assert abs(detect(ids, 8, 200)) < 3
-    assert abs(detect(plain, 7, 200)) < 3
-    assert detect(ids[50:], 7, 200) > 4
+    assert detect(ids, 7, 200) > 6 and detect(ids[50:], 7, 200) > 4
+    assert abs(detect(ids, 8, 200)) < 3 and abs(detect(plain, 7, 200)) < 3
