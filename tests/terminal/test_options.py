@@ -16,14 +16,10 @@ SEQ2SEQ = HOUSE / "tests" / "fixtures" / "seq2seq"
 TIMES = {"seconds_to_first_token", "tokens_per_second"}
 
 
-PENALTIES = {"repetition_penalty": 1.3, "no_repeat_ngram": 2}
-
-
-@pytest.mark.parametrize(
-    "settings", [{"temperature": 1.5, "top_p": 0.9, "min_p": 0.01}, {"top_k": 5} | PENALTIES]
-)
-def test_sampling_options_make_the_sampler(console, letters, settings):
+def test_sampling_options_make_the_sampler(console, letters):
     tokenizer, model = utils.load(str(letters))
+    settings = {"temperature": 1.5, "top_p": 0.9, "min_p": 0.01, "top_k": 20}
+    settings |= {"repetition_penalty": 1.3, "no_repeat_ngram": 2}
     sampler = make_sampler(**settings)
     expected = list(generate(model, tokenizer.encode("the cat"), 20, sampler, seed=5))
     words = [w for name in settings for w in ("--" + name.replace("_", "-"), settings[name])]
@@ -43,25 +39,18 @@ HOT = {"do_sample": True, "seed": 4}
         ({"min_length": 25}, "--min-length 20", "--min-length 3"),
         ({"temperature": 0.9, "top_k": 3}, "", "--temperature 0.5 --seed 1"),  # no do_sample
         (HOT, "--temperature 1 --seed 4", "--temperature 0"),
-        (HOT | {"temperature": 0.8}, "--temperature 0.8 --seed 4", "--temperature 2 --seed 1"),
         (HOT | {"top_k": 3}, "--top-k 3 --seed 4", "--top-k 2 --seed 4"),
         (HOT | {"top_p": 0.6}, "--top-p 0.6 --seed 4", "--top-p 0.2 --seed 4"),
         (HOT | {"min_p": 0.3}, "--min-p 0.3 --seed 4", "--min-p 0.1 --seed 4"),
         ({"repetition_penalty": 1.5}, "--repetition-penalty 1.5", "--repetition-penalty 1"),
         ({"no_repeat_ngram_size": 1}, "--no-repeat-ngram 1", "--no-repeat-ngram 2"),
-        ({"num_beams": 3}, "--method beam --beams 3", "--method beam --beams 1"),
         ({"num_beams": 3}, "--method beam --beams 3", "--temperature 0.5 --seed 1"),
-        (
-            {"num_beams": 3, "length_penalty": -9.0},
-            "--method beam --beams 3 --length-penalty -9",
-            "--method beam --beams 3 --length-penalty 9",
-        ),
+        ({"num_beams": 3, "length_penalty": -9.0}, "--beams 3 --length-penalty -9 --method beam",
+         "--beams 3 --length-penalty 9 --method beam"),
     ],
     ids=str,
-)
-def test_a_checkpoint_sets_an_option_and_the_command_line_overrides_it(
-    console, tmp_path, config, same, other
-):
+)  # fmt: skip
+def test_a_checkpoint_sets_an_option_and_words_override_it(console, tmp_path, config, same, other):
     stop = console.greedy("the cat", 16)[-1]  # not an earlier one
 
     def run(words, **more):
@@ -87,8 +76,7 @@ def test_a_checkpoint_says_when_beam_search_stops(console, tmp_path, early):
 
 @pytest.mark.parametrize(
     "config",
-    [{"top_k": "x"}, {"length_penalty": math.nan}, {"max_length": [3]}, {"num_beams": 4.5}]
-    + [{"seed": 1.5}, {"max_new_tokens": True}, {"length_penalty": 10**400}],
+    [{"top_k": "x"}, {"length_penalty": math.nan}, {"num_beams": 4.5}, {"max_new_tokens": True}],
     ids=str,
 )
 def test_a_checkpoint_with_wrong_settings_is_refused(console, tmp_path, config):

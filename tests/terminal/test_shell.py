@@ -2,7 +2,6 @@
 
 import os
 import re
-import select
 import signal
 import sys
 
@@ -109,29 +108,14 @@ def test_each_text_has_a_new_seed_unless_one_is_set(console):
     assert seeds(again, other) == [one, one] and seeds(new)[0] not in (one, two)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("command", "value", "option", "bad", "default"),
-    [
-        ("tokens", "3", 3, "x", 100),
-        ("seed", "0", 0, "x", None),
-        ("top-k", "2", 2, "17.5", None),
-        ("method", "lookup", "lookup", "best", "cached"),
-        ("stop", "a b", ["a b"], "", []),
-        ("stop", '" a"', [" a"], '""', []),
-    ],
-)
-def test_a_command_shows_and_sets_an_option(console, command, value, option, bad, default):
-    """/NAME VALUE sets an option, /NAME shows it, and /NAME off restores its default."""
-    lines = "", f" {value}", "", f" {bad}", "", " off", f" {value}"
-    lines = [f"/{command}{end}" for end in lines]
-    answers = console.session(*lines, "/reset", lines[0])
-    before, first, shown, wrong, kept, off, _, _, reset = answers
-    name = command.replace("-", "_")
-    assert first == shown == kept == f"{name} = {option}\n"
-    assert not bad or wrong.count("\n") == 1 and command in wrong and "generate.py" not in wrong
-    assert off == f"{name} = {default}\n"
-    assert before == reset and before.startswith(f"{name} = ")
+def test_a_command_shows_sets_and_unsets_an_option(console):
+    lines = "/top-k", "/top-k 2", "/top-k 17.5", "/top-k", "/top-k off", "/top-k 2", "/reset"
+    none, two, wrong, still, off, _, _, again = console.session(*lines, "/top-k")
+    assert (none, two) == ("top_k = None\n", "top_k = 2\n") and off == again == none
+    assert still == two and wrong.count("\n") == 1 and "generate.py" not in wrong
+    assert console.session("/stop a b", '/stop " a"', "/stop", "/seed 0") == [
+        "stop = ['a b']\n", "stop = [' a']\n", "stop = [' a']\n", "seed = 0\n"
+    ]  # fmt: skip
 
 
 def test_a_different_model_is_loaded_or_the_old_one_stays(console, letters, draft):
@@ -150,24 +134,21 @@ def test_help_exit_and_quit_need_no_slash(console):
     assert help1 == help2
     for word in "/explain /compare /html /score /reset /quit top-k method filter system".split():
         assert word in help1
-    for word in "exit", "quit", "/quit", "/quit now", "  exit ":
+    for word in "quit", "/quit now", "  exit ":
         assert console.session(word, "the cat") == [""]
 
 
-def test_mistakes_do_not_end_the_session(console, tmp_path, letters, monkeypatch):
-    monkeypatch.setitem(sys.modules, "tokenizers", None)  # as if it were not installed
+def test_mistakes_do_not_end_the_session(console, tmp_path, letters):
     (tmp_path / "own.py").write_text(
-        "def f(error, text=''):\n    def g(logits, ids):\n        raise error\n    return g\n"
+        "def f(error):\n    def g(logits, ids):\n        raise error\n    return g\n"
     )
-    lines = ["/no-such", "/helpp", "/", "/version", "/interactive", "/prompts-file x"]
-    for line, answer in zip(lines, console.session(*lines)):
+    lines = ["/helpp", "/", "/interactive x", "a" * (N_CTX + 1), "/filter nothing", "/model"]
+    *unknown, long, form, model = console.session(*lines)
+    for line, answer in zip(lines, unknown):
         assert answer.startswith(f"no command {line.split()[0]}") and answer.count("\n") == 1
-    lines = ["a" * (N_CTX + 1), "/filter nothing", "/filter", f"/model {BART}", "/model"]
-    long, form, filters, library, model = console.session(*lines)
     assert {"49", "48"} <= set(re.findall(r"\d+", long)) and "FILE.py:EXPRESSION" in form
-    assert library.startswith("tokenizers is not installed: pip install tokenizers; with uv, ")
     assert model == f"model = {letters}\n"
-    for error in "SystemExit(3)", "GeneratorExit(), 'a, b'", "KeyboardInterrupt()", "KeyError(1)":
+    for error in "SystemExit(3)", "KeyboardInterrupt()", "KeyError(1)":
         lines = f"/filter {tmp_path}/own.py:f({error})", "a", "/filter off", "the cat"
         *_, last = console.session(*lines)
         assert texts([last])[0] + "\n" == console.text("the cat", "-n", 9)
@@ -209,51 +190,22 @@ def for_signal(logits, ids):
 """
 
 
-def test_a_terminal_interrupts(letters, tmp_path):
-    pty = pytest.importorskip("pty", reason="only Unix has pseudo-terminals")
-    pytest.importorskip("readline", reason="the system has no readline")
+@pytest.mark.skipif(sys.platform == "win32", reason="NOT RUN: Windows sends no such signal")
+def test_ctrl_c_stops_a_text_and_the_session_goes_on(letters, tmp_path):
     (tmp_path / "waiting.py").write_text(WAITING)
-    ours, theirs = pty.openpty()
-    how = {"env": {"TERM": "xterm", "PYTHONUTF8": "1"}, "start_new_session": True}
-    words = "--interactive", "--model", letters, "-n", 9
-    running = process(*words, stdin=theirs, stdout=theirs, stderr=theirs, **how)
-    os.close(theirs)
-    seen = bytearray()
-
-    def until(expected):
-        """Return the output up to `expected`, and keep what follows for the next call."""
-        while expected.encode() not in seen:
-            assert select.select([ours], [], [], 60)[0], f"silent before {expected!r}: {seen!r}"
-            seen.extend(os.read(ours, 4096))
-        found, _, seen[:] = bytes(seen).partition(expected.encode())
-        return found.decode()
-
-    try:
-        until(" › ")
-        os.write(ours, b"/tokens 4\n")
-        assert "tokens = 4" in until(" › ")
-        os.write(ours, b"the cat\n")
-        assert "the cattmt" in until("(4 tokens")
-        until(" › ")
-        os.write(ours, f"/filter {tmp_path}/waiting.py:for_signal\n".encode())
-        until(" › ")
-        os.write(ours, b"a\n")
-        until("\na")  # the typed line comes first, then the text
+    with process("--interactive", "--model", letters, "-n", 9) as running:
+        running.stdin.write(f"/filter {tmp_path}/waiting.py:for_signal\na\n".encode())
+        running.stdin.flush()
+        seen = b""
+        while not re.search("› .* › a", seen.decode(errors="ignore"), re.DOTALL):
+            seen += os.read(running.stdout.fileno(), 4096)
         running.send_signal(signal.SIGINT)
-        assert "(stopped)" in until(" › ")
-        os.write(ours, b"/filter off\n")
-        until(" › ")
-        os.write(ours, b"\x04")  # Ctrl-D
-        assert running.wait(60) == 0
-    finally:
-        running.kill()
-        running.wait()
-        os.close(ours)
+        out, _ = running.communicate(b"/filter off\nthe cat\n", timeout=60)
+    assert b"\n(stopped)\n" in out and b"the cattmt" in out and running.returncode == 0
 
 
 # On a terminal, EVIL would set the title and a colour, clear the screen and reverse the letters.
 EVIL = "\x1b]0;title\x07\x1b[31m\x9b2J\x7f\r\u202e\u2066\u200f\u061c."
-CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 EVIL_FILTER = """
 def f(logits, ids):
     logits[IDS[len(ids) % len(IDS) - 1]] = 999  # its probability rounds to 1
@@ -263,20 +215,13 @@ def f(logits, ids):
 
 @pytest.mark.slow
 def test_no_text_controls_the_terminal(console, letters, tmp_path, monkeypatch):
-    """The model generates EVIL, and a prompt contains control characters, too."""
-    tokenizer, _ = utils.load(letters)
-    (tmp_path / "evil.py").write_text(f"IDS = {tokenizer.encode(EVIL)}\n{EVIL_FILTER}")
-    prompts = "a", "\x1b[2J\u202eb"
+    """The model generates EVIL, and so does a prompt."""
+    (tmp_path / "evil.py").write_text(f"IDS = {utils.load(letters)[0].encode(EVIL)}\n{EVIL_FILTER}")
     how = "--filter", f"{tmp_path}/evil.py:f", "-n", 36
-    beam = *how, "--method", "beam"
-    plain = console.text(*prompts, *how)
-    assert "a" + EVIL in plain and "\x1b[2J\u202eb" in plain  # to a file, texts go unchanged
+    assert "a" + EVIL in console.text("a", *how)  # to a file, texts go unchanged
     make_terminal(monkeypatch)
-    for words in how, beam:
-        out = console.text(*prompts, *words)
-        assert "a" + ascii(EVIL)[1:-1] in out and r"\x1b[2J\u202eb" in out
-    more = ["--score"], [*how, "--compare"], [*how, "--explain"], [*beam, "--explain"]
-    for words in how, beam, *more:
-        assert not CONTROL.findall(console.text(*prompts, *words)), words
-    for line in "a", "/explain a", "/explain", f"/stop {EVIL}", f"/{EVIL}":
-        assert not CONTROL.findall("".join(console.session("a", line, words=how))), line
+    assert "a" + ascii(EVIL)[1:-1] in console.text("a", *how)
+    outs = [console.text("a", EVIL, *how, *view) for view in (["--explain"], ["--method", "beam"])]
+    outs += [console.text("a" + EVIL, "--score")]
+    outs += console.session("a", f"/stop {EVIL}", f"/{EVIL}", words=how)
+    assert not {*EVIL[:-1]} & {*"".join(outs)} - {*"]0;title[31m2J"}

@@ -14,19 +14,9 @@ from page.live import in_8_bits
 from samplers import make_sampler
 from terminal.loops import DRAFTERS as DRAFTING
 from terminal.loops import LOOPS as METHODS
-from tests.support.commands import (
-    END,
-    N_CTX,
-    words_for,
-    write_letters,
-)
+from terminal.views import bar
+from tests.support.commands import END, N_CTX, words_for, write_letters
 from tests.support.pages import data_of
-
-
-def bar(share):
-    """Return a bar of up to 10 characters, drawn in eighths."""
-    full, eighths = divmod(round(min(share, 1) * 80), 8)
-    return "█" * full + "▏▎▍▌▋▊▉"[eighths - 1 : eighths]
 
 
 def test_score_prints_the_surprise_of_each_token(console):
@@ -41,8 +31,9 @@ def test_score_prints_the_surprise_of_each_token(console):
     names[-2:] = "<C3>", "<AB>"  # the bytes of ë
     assert result["ids"] == ids and result["bits_per_byte"] == pytest.approx(bits.sum() / 26)
     heading, *lines, total = console.text("--score", text).splitlines()
-    expected = [f"{b:8.2f}  {bar(b / 10):<10}  {name!r}" for b, name in zip(bits, names)]
-    assert lines == expected and "in bits" in heading
+    assert lines == [f"{b:8.2f}  {bar(b):<10}  {name!r}" for b, name in zip(bits, names)]
+    bars = [bar(bits) for bits in (0, 0.06, 0.07, 0.5, 2.12, 2.24, 99)]
+    assert bars == ["", "", "▏", "▌", "██▏", "██▎", "█" * 10]
     assert result["perplexity"] == pytest.approx(2 ** bits.mean())
     figures = f"{result['bits_per_byte']:.4f} per byte; perplexity {result['perplexity']:.2f}"
     assert total == f"{bits.sum():8.2f}  in {len(ids)} tokens; {figures}"
@@ -52,12 +43,11 @@ def test_score_prints_the_surprise_of_each_token(console):
 STEP = re.compile(r" *([\d.]+)% +(?:([\d.]+)%)? +([\d.]+) [█-▏]* +('.*?'|\".*?\")(?: +(.*))?")
 
 
-@pytest.mark.parametrize("method", ["naive", "cached"])
-def test_explain_shows_each_step(console, letters, method):
+def test_explain_shows_each_step(console, letters):
     tokenizer, model = utils.load(str(letters))
     how = ["the cat", "a", "-n", 6, "--temperature", 0.7, "--top-k", 4, "--seed", 3]
     ids = console.json(*how)[1]["ids"]
-    out = console.text(*how, "--explain", "--method", method).partition("'a':\n")[2]
+    out = console.text(*how, "--explain").partition("'a':\n")[2]
     *legend, heading = out.splitlines()[:3]
     *lines, printed = out.splitlines()[3:]
     assert "drawn: P after temperature and filters" in legend[0]
@@ -115,12 +105,6 @@ def test_explain_shows_the_beams_of_each_step(console, tmp_path):
     # Special tokens have names. The texts also show the space of the token " Wetter".
     out = console.text("The weather is nice.", "--explain", model="en-de")
     assert "</s>'" in out and "' Wetter" not in out and "Wetter" in out
-
-
-@pytest.mark.parametrize("wrong", [["the cat", "--draft", "no-such"], ["a" * (N_CTX + 1)]])
-def test_a_mistake_is_refused_before_a_view(console, wrong):
-    console.refused(1, *wrong, "--compare")
-    console.refused(1, *wrong, "--explain", "--method", "speculative")
 
 
 def table(out):

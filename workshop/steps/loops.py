@@ -176,8 +176,6 @@ of a draw from the logits, without the sampler
     draw(probabilities -> draw(np.exp(logits) / np.exp(logits).sum()
 of a loop that appends to sequence.ids: only sequence.append notices the end
     => sequence.ids.append(next_id); yield next_id
-with each token yielded before it is appended: append it, then yield it
-    => yield next_id; sequence.append(next_id)
 of two draws for each token: one is appended, the other is yielded
     => sequence.append(draw(probabilities, sequence.rng)); yield next_id
 of a loop that runs while n_left > 0, but a stop id or the caller may end the text earlier

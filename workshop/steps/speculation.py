@@ -236,8 +236,6 @@ with the most probable draft instead of a draw from q
 with a draw from the sampler's distribution, but a q without the sampler
     qs.append(q) -> qs.append(np.exp(logits) / np.exp(logits).sum())
 [workshop/reference.py speculative]
-with each token yielded before it is appended: append it, then yield it
-    yield sequence.append(token) -> yield token; sequence.append(token)
 of a loop that appends to sequence.ids: only sequence.append notices the end
     yield sequence.append(token) -> sequence.ids.append(token); yield token
 [workshop/reference.py beam_search]

@@ -142,8 +142,6 @@ with the maximum of the whole array: every e^x of a low row is 0
 with eps added to the standard deviation instead of the variance
     keepdims=True) + eps) -> keepdims=True)) + eps)
     x / np.sqrt -> x / (np.sqrt
-with the sum of squares divided by n - 1 instead of n (ddof=1)
-    (x * x).mean(-1, keepdims=True) -> x.std(-1, keepdims=True, ddof=1) ** 2
 with the mean and variance over the first axis instead of the last
     .mean(-1 -> .mean(0
 with b added before the product with g
@@ -162,8 +160,6 @@ with the mask added after the softmax
     softmax(scores + mask) -> (softmax(scores) + mask)
 with hidden weights set to 0 after the softmax, so that rows no longer sum to 1
     softmax(scores + mask) -> (softmax(scores) * (mask > -1))
-with visible keys hidden, and hidden keys visible
-    + mask) -> + np.where(mask == 0, np.float32(-np.inf), np.float32(0)))
 of a softmax over the queries (axis -2) instead of the keys
     softmax(scores + mask) -> softmax((scores + mask).swapaxes(-1, -2)).swapaxes(-1, -2)
 [gpt2.py causal_mask]
