@@ -1,11 +1,13 @@
 """The programs of training/ read a corpus, learn its tokens, train a model and measure it."""
 
+import gzip
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+import utils
 from training.corpus import read_documents, without_overlap
 
 HOUSE = Path(__file__).parents[2]
@@ -65,3 +67,16 @@ def test_the_programs_train_a_model_that_knows_its_text_by_heart(architecture, t
     assert (tmp_path / "merges.txt").read_text("utf-8").split("\n")[1] == "Ġ a"  # the most common
     bits = float(run("evaluate", tmp_path, tmp_path / "text.txt").split()[0])
     assert 0 < bits < 0.4  # what is random takes log2(4 * 5 * 3) bits of 22 bytes: 0.27
+
+
+@pytest.mark.slow
+def test_a_t5_learns_its_tokenizer_with_transformers_5(tmp_path):
+    pytest.importorskip("torch", reason="NOT RUN: pip install -r training/requirements.txt")
+    with gzip.open(tmp_path / "pairs.gz", "wt", encoding="utf-8") as file:
+        file.writelines(f"{i} cats\t{i} Katzen\n" for i in range(1010))
+    sizes = ["--n-vocab", 40, "--d-model", 16, "--d-kv", 8, "--num-heads", 2, "--num-layers", 1]
+    run("train_t5", tmp_path / "m", tmp_path / "pairs.gz", *sizes, "--epochs", 1)
+    tokenizer, model = utils.load(tmp_path / "m")
+    ids = tokenizer.encode("7 cats")
+    assert ids[-1:] == [1] == [*model.stop_ids] and tokenizer.decode(ids[:-1]) == "7 cats"
+    assert model.read(ids)([0]).shape == (1, tokenizer.n_vocab)

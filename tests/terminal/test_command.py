@@ -256,8 +256,6 @@ def test_piped_text_that_cannot_be_read_gives_one_line(console, letters, monkeyp
     assert console.text("a", "-n", 4).startswith("a")
     monkeypatch.setattr(sys, "stdin", piped(b""))
     assert "a PROMPT is missing" in console.refused(1, "-n", 4)
-    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
-    assert "a PROMPT is missing" in console.refused(1, "-n", 3)
 
 
 WAITING = """

@@ -7,7 +7,6 @@ import re
 import pytest
 
 import utils
-from decoding.beam import beam_search
 from generate import generate
 from samplers import make_sampler
 from tests.support.commands import HOUSE, write_letters
@@ -60,18 +59,6 @@ def test_a_checkpoint_sets_an_option_and_words_override_it(console, tmp_path, co
 
     assert run("", **config) == run(same)
     assert run(other, **config) == run(other) != run(same)
-
-
-@pytest.mark.parametrize("early", [False, True, "never"])
-def test_a_checkpoint_says_when_beam_search_stops(console, tmp_path, early):
-    """No option does. With these settings, each value gives another text."""
-    config = {"num_beams": 2, "length_penalty": 2.0, "eos_token_id": 72, "early_stopping": early}
-    folder = write_letters(tmp_path / "m", generation_config=config)
-    tokenizer, model = utils.load(folder)
-    [found] = beam_search(model, tokenizer.encode("the cat"), 43, 2, 2.0, early)
-    [row] = console.json("the cat", model=folder)
-    assert len(row["ids"]) == {False: 39, True: 23, "never": 43}[early]
-    assert row["ids"] == [token for token in found.ids if token != 72]
 
 
 @pytest.mark.parametrize(

@@ -156,30 +156,17 @@ def test_mistakes_do_not_end_the_session(console, tmp_path, letters):
     assert console.session(*lines, "/method")[2:] == ["\n(stopped)\n", "method = lookup\n"]
 
 
-# --- pipes and terminals --------------------------------------------------------------------------
-
-SESSION = """\
-Type the beginning of a text, or /help. Ctrl-C stops a text, Ctrl-D quits.
-NAME › tokens = 3
-NAME › the cattmt
-NAME › NAME › temperature = 0.8
-NAME › temperature = 0
-NAME › top_k = 1
-NAME › Zoëgcc
-NAME ›"""
-
-
 def test_lines_may_come_from_a_pipe(letters):
     strict = {"PYTHONIOENCODING": "utf-8:strict"}
-    lines = "/tokens 3\nthe cat\n/nonsense\n/temperature 0.8\n/temperature off\n/top-k 1\n"
-    words, given = ("--interactive", "--model", letters), (lines + "Zoë\n").encode("utf-8-sig")
-    status, out, err = finished(*words, stdin=given + b"caf\xe9\n/tokens 4\n", env=strict)
-    assert (status, out.decode()) == (1, SESSION.replace("NAME", letters.name) + " ")
+    words, lines = ("--interactive", "--model", letters), "/tokens 3\nthe cat\n/nonsense\nZoë\n"
+    given = lines.encode("utf-8-sig") + b"caf\xe9\n/tokens 4\n"
+    status, out, err = finished(*words, stdin=given, env=strict)
+    first, *answers = out.decode().split(f"{letters.name} › ")
+    assert first == "Type the beginning of a text, or /help. Ctrl-C stops a text, Ctrl-D quits.\n"
+    assert answers == ["tokens = 3\n", "the cattmt\n", "", "Zoëgcc\n", ""] and status == 1
     assert err.startswith(b"(3 tokens") and b"\nno command /nonsense" in err
     assert err.count(b"\n") == 4  # two errors, and a line of statistics for each of two texts
     assert b"cannot read standard input: 'utf-8' codec can't decode byte 0xe9" in err
-    with open(os.devnull, "wb") as unreadable, process(*words, stdin=unreadable) as running:
-        assert running.stderr.read().count(b"\n") == 1 and running.wait(60) == 1
 
 
 WAITING = """
@@ -198,7 +185,8 @@ def test_ctrl_c_stops_a_text_and_the_session_goes_on(letters, tmp_path):
         running.stdin.flush()
         seen = b""
         while not re.search("› .* › a", seen.decode(errors="ignore"), re.DOTALL):
-            seen += os.read(running.stdout.fileno(), 4096)
+            assert (new := os.read(running.stdout.fileno(), 4096))
+            seen += new
         running.send_signal(signal.SIGINT)
         out, _ = running.communicate(b"/filter off\nthe cat\n", timeout=60)
     assert b"\n(stopped)\n" in out and b"the cattmt" in out and running.returncode == 0
@@ -215,7 +203,7 @@ def f(logits, ids):
 
 @pytest.mark.slow
 def test_no_text_controls_the_terminal(console, letters, tmp_path, monkeypatch):
-    """The model generates EVIL, and so does a prompt."""
+    """The model generates EVIL, and a prompt and a command contain it, too."""
     (tmp_path / "evil.py").write_text(f"IDS = {utils.load(letters)[0].encode(EVIL)}\n{EVIL_FILTER}")
     how = "--filter", f"{tmp_path}/evil.py:f", "-n", 36
     assert "a" + EVIL in console.text("a", *how)  # to a file, texts go unchanged
