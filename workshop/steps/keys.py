@@ -178,7 +178,7 @@ counted by the model
         \n        x = x if last
 """)
 TABLE = r"""
-[workshop/reference.py Cache.extend Cache.append GPT2.__call__ Rows]
+[workshop/reference.py Cache.extend Cache.append GPT2.__call__ Rows.extend]
 with a length that stays 0
     + n_new  # count them -> + 0
 with a length that grows by 1 for each pass, whatever n_new is
@@ -223,9 +223,13 @@ with the length cut, but not the keys and values
 [workshop/reference.py Cache.select]
 with the keys selected, but not the values
     [one[rows] for one in both] -> [both[0][rows], both[1]]
-[workshop/reference.py Rows]
+[workshop/reference.py Rows.extend]
 with positions from 0 in each pass, not those after the tokens in the cache
     old + np.arange -> 0 * old + np.arange
+[workshop/reference.py Rows.append]
+with the values stored as the keys, too
+    zip(self.kv[:, layer], (k, v)) -> zip(self.kv[:, layer], (v, v))
+[workshop/reference.py Rows.cut]
 with all rows cut to the smallest of the lengths
     (self.lengths, lengths) -> (self.lengths, min(lengths))
 [workshop/reference.py prefill]
@@ -256,7 +260,7 @@ ROWS = (
     Part(
         ("Rows",),
         see_rows,
-        of("Rows", WRONG),
+        of("Rows.extend Rows.append Rows.cut", WRONG),
         '"Serving": A row for each request.',
         needs=("Rows.extend", "Rows.append", "Rows.cut"),
     ),
