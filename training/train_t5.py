@@ -126,9 +126,8 @@ def main():
         pairs = write(teacher, encoded(sources))
     else:
         pairs = [*zip(*map(encoded, zip(*pairs)))]
-    sizes = {name: getattr(args, name) for name in SIZES} | {
-        "vocab_size": tokenizer.get_vocab_size()
-    }
+    sizes = {name: getattr(args, name) for name in SIZES}
+    sizes |= {"vocab_size": tokenizer.get_vocab_size()}
     config = T5Config(**sizes, dropout_rate=0.0, decoder_start_token_id=PAD)
     model = T5ForConditionalGeneration(config)
     model.generation_config.update(num_beams=4, max_new_tokens=100)

@@ -216,8 +216,11 @@ def test_languages_are_chosen_by_their_codes(console):
 
     codes, plain = utils.load(SEQ2SEQ / "mbart")[0].special, run()
     assert plain["prompt_ids"][-1] == codes["en_XX"] and run("--source-lang", "en_XX") == plain
+    assert run("--source-lang", "de_DE")["prompt_ids"][-1] == codes["de_DE"]
     german = run("--target-lang", "de_DE")
     assert german["prompt_ids"] == plain["prompt_ids"] and german["ids"] != plain["ids"]
+    line = console.refused(1, "a", "--target-lang", "xx_XX", model=SEQ2SEQ / "mbart")
+    assert "lacks the language" in line and "xx_XX" in line
 
 
 def test_forced_tokens_win_over_a_user_s_filter(console, tmp_path):

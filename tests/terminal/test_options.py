@@ -61,6 +61,13 @@ def test_a_checkpoint_sets_an_option_and_words_override_it(console, tmp_path, co
     assert run(other, **config) == run(other) != run(same)
 
 
+def test_a_checkpoint_says_when_beam_search_stops(console, tmp_path):  # no option does
+    config = {"num_beams": 2, "length_penalty": 2.0, "eos_token_id": 72}
+    for early, n in (False, 39), (True, 23), ("never", 43):
+        folder = write_letters(tmp_path / "m", generation_config=config | {"early_stopping": early})
+        assert len(console.json("the cat", model=folder)[0]["ids"]) == n
+
+
 @pytest.mark.parametrize(
     "config",
     [{"top_k": "x"}, {"length_penalty": math.nan}, {"num_beams": 4.5}, {"max_new_tokens": True}],
