@@ -10,7 +10,7 @@ MISTAKES = [
     ("layers", "b added before", "* g + b).astype", "* g + b * g).astype"),
     ("layers", "float64", "math.sqrt(2 / math.pi)", "np.sqrt(2 / np.pi)"),
     ("attention", "`q.shape[-1]` instead", "float(np.sqrt(q.shape[-1]))", "q.shape[-1]"),
-    ("attention", "`mask == 0` instead of `mask != 0`", "mask < 0", "mask == 0"),
+    ("attention", "`np.where(mask == 0", "mask < 0", "mask == 0"),
     ("mask", "0)` instead of", "np.full((n_all, n_all), -1e10, np.float32), 1)",
      "np.full((n_all, n_all), -1e10, np.float32), 0)"),
     ("block", "`k, q, v` instead of `q, k, v`", "q, k, v = (split", "k, q, v = (split"),
