@@ -40,10 +40,10 @@ REPORT = '# To hand in what you solved:\n# lessons.report("your name")'
 ANSWER = re.compile(r"(.*?)(^(?:#|\*\*Predict|\*\*Question).*|\Z)", re.DOTALL | re.MULTILINE)
 
 
-def table():  # -> {file name without .ipynb: (number and title, minutes, the core's minutes)}
+def table():  # -> {file without .ipynb: (number and title, minutes, the core's minutes, content)}
     """Read the table in README.md, which has the lessons in order."""
     index = (HERE / "README.md").read_text(encoding="utf-8")
-    row = r"^\| \[(.+?)\]\((\w+)\.ipynb\) \| (\d+) \| ([\d +]+) \|"
+    row = r"^\| \[(.+?)\]\((\w+)\.ipynb\) \| (\d+) \| ([\d +]+) \| (.+) \|"
     return {name: (title, *spent) for title, name, *spent in re.findall(row, index, re.MULTILINE)}
 
 
@@ -63,7 +63,7 @@ def known():  # -> the owner/name on GitHub that `write_titles` has written, or 
 def titled(name, repository):
     """Return the text of a lesson's first cell as the table wants it: title, minutes and links."""
     lessons = table()
-    title, whole, core = lessons[name]
+    title, whole, core, _ = lessons[name]
     paragraphs = [x for x in read(name).cells[0].source.split("\n\n") if not x.startswith("[")]
     _, colon, subtitle = paragraphs[0].partition(":")
     paragraphs[0] = f"# {title}{colon}{subtitle}"
@@ -207,16 +207,15 @@ def write_titles(name):
 
 
 def lesson(name, repository):
-    """Return a lesson's cells for the site. Answers to predictions are folded. Links end it."""
+    """Return a lesson's cells for the site. Answers to predictions are folded."""
     title, _, *others = read(name).cells
     title.source = titled(name, repository)
     for cell, answers in with_answers(others):
         if answers and cell.cell_type == "markdown":
-            cell.source = folded(cell.source, "The answer")
+            cell.source = folded(cell.source, "The answer, after your guess")
         elif answers:
             cell.metadata.setdefault("tags", []).append("answer")
-    [neighbours] = re.findall(r"^\[[^!].+\.ipynb\)$", title.source, re.MULTILINE)
-    return [title, *others, nbformat.v4.new_markdown_cell(neighbours)]
+    return [title, *others]
 
 
 def main():
@@ -242,7 +241,7 @@ def main():
         parser.error(f"{folder} is not in the project, which its notebooks need: try --zip FILE")
     folder.mkdir(parents=True, exist_ok=True)
     if args.site:
-        return write_site(folder, name, lesson)
+        return write_site(folder, name, lesson, table())
     write_class(folder, found and name)
 
 

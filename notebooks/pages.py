@@ -1,4 +1,4 @@
-"""Write the site: a first page, pages about texts, the lessons, the workshop and the code.
+"""Write the site as a book: a first page, ideas and their steppers, lessons, the workshop, files.
 
 The site works on any static host and from a disk. Its pages load nothing from elsewhere. A file of
 the project gets the page FILE.html if another page links to it.
@@ -7,56 +7,106 @@ the project gets the page FILE.html if another page links to it.
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from textwrap import shorten
 
 from latex2mathml.converter import convert
 from nbconvert import HTMLExporter
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 from nbformat.v4 import new_markdown_cell, new_notebook
+from steps import Steps, pieces
 
 PROJECT = Path(__file__).resolve().parent.parent
-SITE = PROJECT / "notebooks/site"  # the template, the style and the texts
+SITE = PROJECT / "notebooks/site"  # the templates, the style and the texts
 STYLES = [str(SITE), str(PROJECT / "page/browser")]
 EXPORTER = HTMLExporter(template_file="page.html.j2", extra_template_paths=STYLES)
 CLONE = "git clone --depth 1 https://github.com/{} tokenwise && cd tokenwise"
 COLAB, BINDER = "https://colab.research.google.com", "https://mybinder.org"
+IDEA = re.compile(r"^\| (.+?) \| \[\w+\]\((pico/\w+\.py)\)", re.MULTILINE)  # a row of the table
 
 
-def write_site(folder, name, lesson):
-    """Write the site into a folder. name: owner/name on GitHub. lesson: makes a lesson's cells."""
-    top, *ready = [(SITE / file).read_text("utf-8") for file in ("top.html", "ready.txt")]
-    for command, says in re.findall("(.+)\n(.+)", *ready):  # a command writes a page
-        _, *words, file = shlex.split(command)
-        target, line = folder / file, top.replace("<!-- command -->", command)
-        run = [sys.executable, *words, target]
-        subprocess.run(run, cwd=PROJECT, check=True, capture_output=True)
-        text = target.read_text("utf-8").replace("<main>", f"{line}<main>", 1)
-        target.write_text(text.replace("<!-- says -->", says), "utf-8")
+def write_site(folder, name, lesson, table):
+    """Write the site into a folder. name: owner/name on GitHub, or None. lesson: makes a lesson's
+    cells. table: {a lesson's file without .ipynb: (its title, ..., its content)}."""
+    site = {"chapters": chapters(table), "name": name}
+    site["address"] = f"https://{name.replace('/', '.github.io/')}/" if name else ""
+    shutil.copy(PROJECT / "page/pictures/code.png", folder / "preview.png")
+    places = write_ready(folder, site)
+    live = (folder / "live.html").read_text("utf-8")
+    site |= {"story": pieces(live), "live_mb": len(live) / 1e6}
+    site["steps"] = Steps((folder / "pico/forward.html").read_text("utf-8"))
     done, todo = set(), {PROJECT / "index"}
     while todo:
         path = todo.pop()
-        renderer = Renderer(path)
-        target = folder / f"{path.relative_to(PROJECT)}.html"
+        renderer = Renderer(path, places)
+        inside = path.relative_to(PROJECT).as_posix()
+        target = folder / f"{inside}.html"
         target.parent.mkdir(parents=True, exist_ok=True)
-        cells = lesson(path.stem, name) if path.suffix == ".ipynb" else text_of(path, name)
-        target.write_text(page(path, cells, renderer), "utf-8")
+        cells = lesson(path.stem, name) if path.suffix == ".ipynb" else text_of(path, site)
+        content = table[path.stem][-1] if path.suffix == ".ipynb" else cells[0].source
+        stepper = path.suffix == ".py" and target.with_name(f"{path.stem}.html")
+        facts = site | {"here": f"{inside}.html", "description": described(content)}
+        facts["stepper"] = stepper.name if stepper and stepper.exists() else None
+        target.write_text(page(cells, renderer, facts), "utf-8")
         done.add(path)
         todo |= renderer.found - done
     print(f"{len(done)} pages of files in {folder}")
 
 
-def text_of(path, name):
+def chapters(table):  # -> [(part, title, page), ...], in the order of the book
+    ideas = IDEA.findall((PROJECT / "README.md").read_text("utf-8"))
+    lessons = [(title, f"notebooks/{file}.ipynb") for file, (title, *_) in table.items()]
+    parts = {"Begin": [("The first page", "index")], "Ideas, on a page each": ideas}
+    parts["Lessons"] = [("The course", "notebooks/README.md"), *lessons]
+    parts["More"] = [("The workshop", "workshop/README.md"), ("All files", "README.md")]
+    return [(part, title, f"{file}.html") for part in parts for title, file in parts[part]]
+
+
+def described(text):
+    """Return the first paragraph of a text, without signs of Markdown, as a page's description."""
+    found = [x for x in re.split(r'\n\n|"""', text) if re.match(r"[\w`*]", x)]
+    plain = re.sub(r"[*`[]|\]\(.*?\)", "", found[0] if found else text)
+    return shorten(plain, 200, placeholder=" …")
+
+
+def write_ready(folder, site):
+    """Run the commands of ready.txt, which write pages. Return {function: the link to step there}."""
+    places: dict = {}
+    blocks = (SITE / "ready.txt").read_text("utf-8").strip().split("\n\n")
+    for command, title, says in map(str.splitlines, blocks):
+        *words, file = shlex.split(command)[1:]
+        target = folder / file
+        target.parent.mkdir(parents=True, exist_ok=True)
+        run = [sys.executable, *words, target]
+        subprocess.run(run, cwd=PROJECT, check=True, capture_output=True)
+        text = target.read_text("utf-8")
+        facts = {"title": title, "description": says, "command": command, "here": file}
+        made = template("ready.html.j2", site | facts | {"root": "../" * file.count("/")})
+        head, top = made.split("<body>")
+        text = re.sub(r"<title>.*</title>", lambda _: head, text)
+        target.write_text(text.replace("<main>", f"{top}<main>", 1), "utf-8")
+        for function, at in Steps(text).functions() if "--html" not in words else ():
+            places.setdefault(function, f"{file}{at}")
+    return places
+
+
+def template(name, facts):
+    return EXPORTER.environment.get_template(name).render(facts)
+
+
+def text_of(path, site):
     """Return a file as a cell of Markdown. The text of a folder is a list of its files."""
     text = f"# {path.relative_to(PROJECT).as_posix()}\n\n"
     if path.is_dir():
         files = [file.name for file in path.iterdir() if file.suffix in (".py", ".md", ".txt")]
         text += "\n".join(f"- [{file}]({path.name}/{file})" for file in sorted(files))
     elif path.suffix == ".md" or not path.exists():
-        text = (path if path.exists() else SITE / "first.md").read_text("utf-8")
-        if name and path.parent.name in ("workshop", "notebooks") or path.name == "index":
-            text = text.replace("```sh\n", f"```sh\n{CLONE.format(name)}\n", 1)
+        text = path.read_text("utf-8") if path.exists() else template("first.md.j2", site)
+        if site["name"] and path.parent.name in ("workshop", "notebooks", PROJECT.name):
+            text = text.replace("```sh\n", f"```sh\n{CLONE.format(site['name'])}\n", 1)
     else:
         text += f"``````{'python' * (path.suffix == '.py')}\n{path.read_text('utf-8')}\n``````"
     return [new_markdown_cell(text)]
@@ -69,27 +119,38 @@ def badges(name, path):
     return [f"{colab}{path}) {binder}{path})"] if name else []
 
 
-def page(path, cells, renderer):
+def page(cells, renderer, facts):
     """Return the page of a file. The renderer collects its links and its headings."""
-    inside = path.relative_to(PROJECT)
     notebook = new_notebook(cells=cells, metadata={"language_info": {"name": "python"}})
-    facts = {"headings": lambda: renderer.headings, "root": "../" * (len(inside.parts) - 1)}
+    facts |= {"root": renderer.root, "headings": renderer.headings}
+    EXPORTER.environment.globals.update(facts)
     EXPORTER.register_filter("markdown2html", MarkdownWithMath(renderer=renderer).render)
-    return EXPORTER.from_notebook_node(notebook, facts)[0]
+    return EXPORTER.from_notebook_node(notebook)[0]
+
+
+def without_links(html):
+    return re.sub(r"</?a\b.*?>", "", html)
 
 
 class Renderer(IPythonRenderer):
     """Turn Markdown into HTML: formulas into MathML, links to files into links to their pages.
 
-    found: the files that are linked to. headings: (level, anchor, text) of each heading.
+    found: the files that are linked to. headings: (level, anchor, text) of each heading. places:
+    {function: where one steps into it}: the first mention of the function leads there.
     """
 
-    def __init__(self, path):
+    def __init__(self, path, places):
         super().__init__(escape=False, path=str(path.parent))
         self.folder, self.found, self.headings = path.parent, set(), []
+        self.root = "../" * (len(path.relative_to(PROJECT).parts) - 1)
+        self.places = dict(places)
 
     def link(self, text, url, title=None):
-        return super().link(text, self.moved(url), title)
+        return super().link(without_links(text), self.moved(url), title)
+
+    def codespan(self, text):
+        code, place = super().codespan(text), self.places.pop(text.removesuffix("()"), None)
+        return f'<a href="{self.root}{place}" title="Step into it">{code}</a>' if place else code
 
     def image(self, text, url, title=None):  # no image from elsewhere: its text instead
         return text if "://" in url else super().image(text, self._src_to_base64(url), title)
@@ -107,6 +168,7 @@ class Renderer(IPythonRenderer):
 
     def heading(self, text, level, **attrs):
         anchor = re.sub(r"[^\w -]", "", re.sub(r"<.*?>", "", text).lower()).replace(" ", "-")
+        text = without_links(text)
         self.headings.append((level, anchor, text))
         return f'<h{level} id="{anchor}">{text}</h{level}>\n'
 
