@@ -57,7 +57,8 @@ def write_site(folder, name, lesson, table):
 
 
 def chapters(table):  # -> [(part, title, page), ...], in the order of the book
-    ideas = IDEA.findall((PROJECT / "README.md").read_text("utf-8"))
+    found = IDEA.findall((PROJECT / "README.md").read_text("utf-8"))
+    ideas = [(f"{title[0].upper()}{title[1:]}", file) for title, file in found]
     lessons = [(title, f"notebooks/{file}.ipynb") for file, (title, *_) in table.items()]
     parts = {"Begin": [("The first page", "index")], "Ideas, on a page each": ideas}
     parts["Lessons"] = [("The course", "notebooks/README.md"), *lessons]
@@ -87,6 +88,7 @@ def write_ready(folder, site):
         made = template("ready.html.j2", site | facts | {"root": "../" * file.count("/")})
         head, top = made.split("<body>")
         text = re.sub(r"<title>.*</title>", lambda _: head, text)
+        text = text.replace("default-src 'none'", "default-src 'none'; img-src data:", 1)  # the icon
         target.write_text(text.replace("<main>", f"{top}<main>", 1), "utf-8")
         for function, at in Steps(text).functions() if "--html" not in words else ():
             places.setdefault(function, f"{file}{at}")
@@ -99,7 +101,9 @@ def template(name, facts):
 
 def text_of(path, site):
     """Return a file as a cell of Markdown. The text of a folder is a list of its files."""
-    text = f"# {path.relative_to(PROJECT).as_posix()}\n\n"
+    inside = path.relative_to(PROJECT).as_posix()
+    chapter = [f"{title}: " for _, title, page in site["chapters"] if page == f"{inside}.html"]
+    text = f"# {''.join(chapter)}{inside}\n\n"
     if path.is_dir():
         files = [file.name for file in path.iterdir() if file.suffix in (".py", ".md", ".txt")]
         text += "\n".join(f"- [{file}]({path.name}/{file})" for file in sorted(files))
@@ -136,20 +140,22 @@ class Renderer(IPythonRenderer):
     """Turn Markdown into HTML: formulas into MathML, links to files into links to their pages.
 
     found: the files that are linked to. headings: (level, anchor, text) of each heading. places:
-    {function: where one steps into it}: the first mention of the function leads there.
+    {function: where one steps into it}: where a function is mentioned, a link leads there.
     """
 
     def __init__(self, path, places):
         super().__init__(escape=False, path=str(path.parent))
         self.folder, self.found, self.headings = path.parent, set(), []
         self.root = "../" * (len(path.relative_to(PROJECT).parts) - 1)
-        self.places = dict(places)
+        self.places = places
 
     def link(self, text, url, title=None):
         return super().link(without_links(text), self.moved(url), title)
 
     def codespan(self, text):
-        code, place = super().codespan(text), self.places.pop(text.removesuffix("()"), None)
+        name = text.partition("(")[0]  # gpt2.softmax(x): softmax
+        place = self.places.get(name, self.places.get(name.rpartition(".")[2]))
+        code = super().codespan(text)
         return f'<a href="{self.root}{place}" title="Step into it">{code}</a>' if place else code
 
     def image(self, text, url, title=None):  # no image from elsewhere: its text instead

@@ -87,6 +87,7 @@ def html(recorded: dict, live: dict | None = None) -> str:
     live: the result of live.parts if the page should contain the model."""
     section = included("live/live.html") if live else ""
     page = included("page.html").replace("<!-- live -->", section)
+    page = page.replace("<!-- text -->", escape("".join(recorded["pieces"])))
     for name, data in (("data", recorded), ("model", live)):  # escape </script> in a text
         text = json.dumps(data, allow_nan=False).replace("<", "\\u003c")
         page = page.replace(f"<!-- {name} -->", text)
@@ -107,8 +108,7 @@ def record(tokenizer, sequence: Sequence, run, source=(), steps=(), settings=SLI
         raise ValueError("a page shows how tokens follow tokens: one token is not enough")
     given = {k: without_folder(x) for k, x in settings.items() if k in SHOWN and x is not None}
     data: dict = {"settings": SHOWN | given, "ids": ids, "n_prompt": sequence.n_prompt}
-    data["stop_ids"] = sequence.stop_ids
-    data["source"] = source
+    data |= {"stop_ids": sequence.stop_ids, "source": source}
     data["source_pieces"] = [*map(tokenizer.stream().feed, source)]
     stream = tokenizer.stream()
     *pieces, last = map(stream.feed, ids)

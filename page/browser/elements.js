@@ -35,7 +35,7 @@ function fill(made, ...content) {
 }
 
 // Let the arrow keys choose an item of a group. columns: if it is a grid, its number of columns.
-function steer(group, columns) {
+function steer(group, columns, choose = (item) => item?.click()) {
   group.onkeydown = (event) => {
     if (event.ctrlKey || event.altKey || event.metaKey) return;
     const items = [...group.querySelectorAll("[tabindex]")];
@@ -44,7 +44,7 @@ function steer(group, columns) {
       End: last - at}[event.key];
     if (!step) return;
     event.preventDefault();
-    items[at + step]?.click();
+    choose(items[at + step]);
     items[at + step]?.focus();
   };
 }
@@ -56,6 +56,13 @@ function mark(group, attribute, chosen) {
     fill(item, {[attribute]: "false", tabindex: -1});
   }
   fill(items[Math.max(0, chosen)], {[attribute]: `${chosen >= 0}`, tabindex: 0});
+}
+
+// Let the arrow keys move through a group, and choose nothing.
+function steerOnly(group, columns) {
+  const place = (item) => [...group.querySelectorAll("[tabindex]")].indexOf(item);
+  steer(group, columns, (item) => item && mark(group, "data-at", place(item)));
+  mark(group, "data-at", 0);
 }
 
 // --- words ---

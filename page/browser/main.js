@@ -26,7 +26,7 @@ function show() {
 // The page's heading is a sentence about how the text was generated. Facts follow below it.
 function drawHeader() {
   const {model, method, loop, gamma, beams, drafter, draft, seed, temperature} = data.settings;
-  const n = data.ids.length - data.n_prompt, greedy = temperature === 0;
+  const n_drawn = data.ids.length - data.n_prompt, n = n_drawn - ended, greedy = temperature === 0;
   const how = steps.length ? "beams" : betting ? "bets" : loop ? "loop"
     : greedy ? "greedy" : "one by one";
   const settings = SAMPLER.filter((name) => given[name] !== PLAIN[name])
@@ -34,13 +34,13 @@ function drawHeader() {
   const drafts = {ngram: "by counts of n-grams", lookup: "copied from the text"}[method];
   const acted = (name, i) => name !== "min_length" || arrays.by.includes(i + 1);
   const filters = data.filters.filter(acted).filter((name) => !SAMPLER.includes(name));
-  const surprise = sum(range(n).map((i) => bits(data.n_prompt + i)));
+  const surprise = sum(range(n_drawn).map((i) => bits(data.n_prompt + i)));
   tell("header", {...data.settings, model: model ? `The model “${model}”` : "A model", settings, n,
-    beams: n_beams, greedily: greedy ? "greedily" : "",
-    drafts: drafts ?? `by ${drafter ?? draft ?? "a drafter"}`, bits: (surprise / n).toFixed(1),
-    filters: filters.map(dashed).join(", "), given: has.source
+    bits: (surprise / n_drawn).toFixed(1), beams: n_beams, greedily: greedy ? "greedily" : "",
+    drafts: drafts ?? `by ${drafter ?? draft ?? "a drafter"}`, filters: filters.map(dashed).join(", "), given: has.source
       ? plural(data.source.length, "source token") : plural(data.n_prompt, "token")},
-  how, has.source && "source", gamma && "gamma", n && "new", filters.length && "filters",
+  how, has.source && "source", gamma && "gamma", n_drawn && "new", ended && "ended",
+  filters.length && "filters",
   settings && !greedy && ["bets", "one by one"].includes(how) && "settings",
   method && !loop && "method", seed !== null && !greedy && !steps.length && "seed");
   document.title = `${data.pieces.join("").trim().slice(0, 60)} · tokenwise`;

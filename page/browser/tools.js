@@ -4,6 +4,8 @@ const data = JSON.parse(document.getElementById("data").textContent);
 const arrays = {};  // filled by `start`
 const {passes, n_layer, n_head} = data;
 const n_rows = data.ids.length - 1;  // row i predicts token i + 1
+// The last new token ends the text. Like the command line, the heading does not count it.
+const ended = data.ids.length > data.n_prompt && data.stop_ids.includes(data.ids.at(-1));
 const has = {parts: data.unit !== null, source: data.source.length > 0};
 const PLAIN = {temperature: 1, top_k: 0, top_p: 1, min_p: 0};  // settings that change nothing
 const SAMPLER = Object.keys(PLAIN);

@@ -3,7 +3,8 @@
 const N_NEW = 40;  // how many tokens to generate after a click
 while (!document.documentElement.dataset.ready)  // the page is drawn first
   await new Promise((done) => setTimeout(done, 20));
-await new Promise((done) => setTimeout(done, 50));
+const pause = () => new Promise((done) => setTimeout(done, 50));  // the browser draws what is new
+await pause();
 const packed = JSON.parse(find("#model").textContent);
 const [numbers, scales, bytes_of_words] = await Promise.all(
   [packed.numbers, packed.scales, packed.words].map(unpack));
@@ -19,7 +20,7 @@ const panel = {
   branches: [], current: null, n_opened: 0,
   place: 0,  // an index into the current text: the page shows the candidates for this token
   model: null,  // the model without the heads that are off; null: all are on
-  writing: false, done: Promise.resolve(),
+  writing: false, done: Promise.resolve(), n_deeds: 0,
 };
 const reading = ({whole, part}) => part ?? whole;
 const here = (selector) => find(`#live ${selector}`);
@@ -27,7 +28,15 @@ const here = (selector) => find(`#live ${selector}`);
 // Stop generating, wait until the user's earlier actions are done, do this one, show the result.
 function act(deed) {
   panel.writing = false;
-  panel.done = panel.done.then(deed).then(show);
+  work(1);
+  panel.done = panel.done.then(pause).then(deed).then(show).then(() => work(-1));
+}
+
+// Say that the model is at work. Meanwhile the switches wait.
+function work(by) {
+  panel.n_deeds += by;
+  here(".busy").textContent = panel.n_deeds ? "The model is at work ..." : "";
+  here(".switches").ariaBusy = `${panel.n_deeds > 0}`;
 }
 
 async function change(branch, ids) {
@@ -132,19 +141,22 @@ function show_candidates() {
   const shown = found.filter(([id]) => best.has(id) || id === ids[place]);
   tell("#live .columns", {before: ids[place - 1]});
   here(".bars").replaceChildren(...shown.map(([id, p], i) => candidate(id, p, before.get(id), i)));
+  steerOnly(here(".bars"), 1);
 }
 
 function candidate(id, p, before, i) {
   const onclick = () => act(() => go_on(id)), {current: {whole}, place} = panel;
-  const name = element("button", {"data-key": `candidate ${i}`, onclick}, chip(id));
+  const name = element("button", {"data-key": `candidate ${i}`, tabindex: -1, onclick}, chip(id));
   const made = bar(id === whole.ids[place] ? ".chosen" : "", name, p, before);
   return fill(made, {"data-p": p, "data-token": id},
     element("small", before === undefined ? "" : `was ${percent(before)}`));
 }
 
 fillGrid(here(".switches"), (name) => element("input", {type: "checkbox", role: "switch",
-  checked: true, value: name, "aria-label": `head ${name}`, title: `head ${name}`,
+  checked: true, value: name, tabindex: -1, "aria-label": `head ${name}`, title: `head ${name}`,
+  onclick: (event) => panel.n_deeds && !panel.writing && event.preventDefault(),
   onchange: () => act(switch_heads)}));
+steerOnly(here(".switches"), n_head);
 const lost = data.filters.filter((name) => ![...SAMPLER, "min_length"].includes(name)).map(dashed);
 tell("#live .lead", {lost: lost.join(", ")}, lost.length && "lost");
 const form = here("form"), area = here("textarea");
