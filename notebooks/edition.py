@@ -40,10 +40,10 @@ REPORT = '# To hand in what you solved:\n# lessons.report("your name")'
 ANSWER = re.compile(r"(.*?)(^(?:#|\*\*Predict|\*\*Question).*|\Z)", re.DOTALL | re.MULTILINE)
 
 
-def table():  # -> {file without .ipynb: (number and title, minutes, the core's minutes, content)}
+def table():  # -> {file name without .ipynb: (number and title, minutes, the core's minutes)}
     """Read the table in README.md, which has the lessons in order."""
     index = (HERE / "README.md").read_text(encoding="utf-8")
-    row = r"^\| \[(.+?)\]\((\w+)\.ipynb\) \| (\d+) \| ([\d +]+) \| (.+) \|"
+    row = r"^\| \[(.+?)\]\((\w+)\.ipynb\) \| (\d+) \| ([\d +]+) \|"
     return {name: (title, *spent) for title, name, *spent in re.findall(row, index, re.MULTILINE)}
 
 
@@ -63,7 +63,7 @@ def known():  # -> the owner/name on GitHub that `write_titles` has written, or 
 def titled(name, repository):
     """Return the text of a lesson's first cell as the table wants it: title, minutes and links."""
     lessons = table()
-    title, whole, core, _ = lessons[name]
+    title, whole, core = lessons[name]
     paragraphs = [x for x in read(name).cells[0].source.split("\n\n") if not x.startswith("[")]
     _, colon, subtitle = paragraphs[0].partition(":")
     paragraphs[0] = f"# {title}{colon}{subtitle}"

@@ -11,7 +11,6 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from textwrap import shorten
 
 from latex2mathml.converter import convert
 from nbconvert import HTMLExporter
@@ -30,7 +29,7 @@ IDEA = re.compile(r"^\| (.+?) \| \[\w+\]\((pico/\w+\.py)\)", re.MULTILINE)  # a 
 
 def write_site(folder, name, lesson, table):
     """Write the site into a folder. name: owner/name on GitHub, or None. lesson: makes a lesson's
-    cells. table: {a lesson's file without .ipynb: (its title, ..., its content)}."""
+    cells. table: {a lesson's file without .ipynb: (its title, ...)}."""
     site = {"chapters": chapters(table), "name": name}
     site["address"] = f"https://{name.replace('/', '.github.io/')}/" if name else ""
     shutil.copy(PROJECT / "page/pictures/code.png", folder / "preview.png")
@@ -46,11 +45,7 @@ def write_site(folder, name, lesson, table):
         target = folder / f"{inside}.html"
         target.parent.mkdir(parents=True, exist_ok=True)
         cells = lesson(path.stem, name) if path.suffix == ".ipynb" else text_of(path, site)
-        content = table[path.stem][-1] if path.suffix == ".ipynb" else cells[0].source
-        stepper = path.suffix == ".py" and target.with_name(f"{path.stem}.html")
-        facts = site | {"here": f"{inside}.html", "description": described(content)}
-        facts["stepper"] = stepper.name if stepper and stepper.exists() else None
-        target.write_text(page(cells, renderer, facts), "utf-8")
+        target.write_text(page(cells, renderer, site | {"here": f"{inside}.html"}), "utf-8")
         done.add(path)
         todo |= renderer.found - done
     print(f"{len(done)} pages of files in {folder}")
@@ -66,16 +61,10 @@ def chapters(table):  # -> [(part, title, page), ...], in the order of the book
     return [(part, title, f"{file}.html") for part in parts for title, file in parts[part]]
 
 
-def described(text):
-    """Return the first paragraph of a text, without signs of Markdown, as a page's description."""
-    found = [x for x in re.split(r'\n\n|"""', text) if re.match(r"[\w`*]", x)]
-    plain = re.sub(r"[*`[]|\]\(.*?\)", "", found[0] if found else text)
-    return shorten(plain, 200, placeholder=" …")
-
-
 def write_ready(folder, site):
     """Run the commands of ready.txt, which write pages. Return {function: the link to step there}."""
     places: dict = {}
+    site["steppers"] = set()
     blocks = (SITE / "ready.txt").read_text("utf-8").strip().split("\n\n")
     for command, title, says in map(str.splitlines, blocks):
         *words, file = shlex.split(command)[1:]
@@ -90,8 +79,10 @@ def write_ready(folder, site):
         text = re.sub(r"<title>.*</title>", lambda _: head, text)
         text = text.replace("default-src 'none'", "default-src 'none'; img-src data:", 1)  # the icon
         target.write_text(text.replace("<main>", f"{top}<main>", 1), "utf-8")
-        for function, at in Steps(text).functions() if "--html" not in words else ():
-            places.setdefault(function, f"{file}{at}")
+        if "--html" not in words:
+            site["steppers"].add(file)
+            for function, at in Steps(text).functions():
+                places.setdefault(function, f"{file}{at}")
     return places
 
 
@@ -101,9 +92,7 @@ def template(name, facts):
 
 def text_of(path, site):
     """Return a file as a cell of Markdown. The text of a folder is a list of its files."""
-    inside = path.relative_to(PROJECT).as_posix()
-    chapter = [f"{title}: " for _, title, page in site["chapters"] if page == f"{inside}.html"]
-    text = f"# {''.join(chapter)}{inside}\n\n"
+    text = f"# {path.relative_to(PROJECT).as_posix()}\n\n"
     if path.is_dir():
         files = [file.name for file in path.iterdir() if file.suffix in (".py", ".md", ".txt")]
         text += "\n".join(f"- [{file}]({path.name}/{file})" for file in sorted(files))
