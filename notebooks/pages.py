@@ -77,7 +77,9 @@ def write_ready(folder, site):
         made = template("ready.html.j2", site | facts | {"root": "../" * file.count("/")})
         head, top = made.split("<body>")
         text = re.sub(r"<title>.*</title>", lambda _: head, text)
-        text = text.replace("default-src 'none'", "default-src 'none'; img-src data:", 1)  # the icon
+        text = text.replace(
+            "default-src 'none'", "default-src 'none'; img-src data:", 1
+        )  # the icon
         target.write_text(text.replace("<main>", f"{top}<main>", 1), "utf-8")
         if "--html" not in words:
             site["steppers"].add(file)
@@ -98,7 +100,7 @@ def text_of(path, site):
         text += "\n".join(f"- [{file}]({path.name}/{file})" for file in sorted(files))
     elif path.suffix == ".md" or not path.exists():
         text = path.read_text("utf-8") if path.exists() else template("first.md.j2", site)
-        if site["name"] and path.parent.name in ("workshop", "notebooks", PROJECT.name):
+        if site["name"] and (path.parent.name in ("workshop", "notebooks") or path.name == "index"):
             text = text.replace("```sh\n", f"```sh\n{CLONE.format(site['name'])}\n", 1)
     else:
         text += f"``````{'python' * (path.suffix == '.py')}\n{path.read_text('utf-8')}\n``````"
