@@ -62,7 +62,7 @@ def chapters(table):  # -> [(part, title, page), ...], in the order of the book
 
 
 def write_ready(folder, site):
-    """Run the commands of ready.txt, which write pages. Return {function: the link to step there}."""
+    """Run the commands of ready.txt, which write pages. Return {function: where to step there}."""
     places: dict = {}
     site["steppers"] = set()
     blocks = (SITE / "ready.txt").read_text("utf-8").strip().split("\n\n")
@@ -76,10 +76,8 @@ def write_ready(folder, site):
         facts = {"title": title, "description": says, "command": command, "here": file}
         made = template("ready.html.j2", site | facts | {"root": "../" * file.count("/")})
         head, top = made.split("<body>")
-        text = re.sub(r"<title>.*</title>", lambda _: head, text)
-        text = text.replace(
-            "default-src 'none'", "default-src 'none'; img-src data:", 1
-        )  # the icon
+        text = text.replace("<title>tokenwise</title>", head, 1)
+        text = text.replace("-src 'none'", "-src 'none'; img-src data:", 1)  # for the icon
         target.write_text(text.replace("<main>", f"{top}<main>", 1), "utf-8")
         if "--html" not in words:
             site["steppers"].add(file)

@@ -1,4 +1,4 @@
-"""Read what the site shows elsewhere out of its ready pages: stops of a run, and a story's words."""
+"""Read what the first page shows out of the ready pages: stops of a run, and a story's words."""
 
 import base64
 import json
@@ -13,7 +13,7 @@ DATA = re.compile(r'<script id="data" type="application/json">(.+?)</script>', r
 SOURCE = re.compile(r'<pre id="(.+?)">\n(.+?)</pre>', re.DOTALL)
 
 
-def pieces(page):  # the page of a text -> its tokens' texts, after the special ones
+def pieces(page):  # the page of a text -> the texts of its tokens
     return json.loads(DATA.search(page)[1])["pieces"]
 
 
@@ -37,7 +37,7 @@ class Steps:
             yield function, self.address([name for _, name, *_ in self.nodes].index(function))
 
     def address(self, i):
-        """Return the part of a link that leads to a stop: its pass, its part, and its place there."""
+        """Return the end of a link that leads to a stop: its pass, part, and place in the part."""
         places = [(stop[2] + 1, stop[3]) for stop in self.data["stops"][: i + 1]]
         return "#pass={}&part={}&line={}".format(*places[-1], places.count(places[-1]))
 
