@@ -327,7 +327,7 @@ def test_a_silent_feature_and_a_saturated_cap_leave_numbers():
     found = parts(calls[-1], model, ids, ids[:, None] - 1)
     assert np.isfinite(found).all()
     with pytest.raises(ValueError, match="JSON"):
-        page.html({"unit": np.nan})
+        page.html({"unit": np.nan, "pieces": []})
 
 
 def without_biases(tree):
