@@ -262,10 +262,10 @@ def test_heads_stand_side_by_side_and_rows_say_where_they_come_from(browser, htm
     x = record.values[browser.js("return stops[state.at].operations.at(-1).value")]["array"]
     before, part = (record.values[i]["array"] for i in browser.js("return operandsOf(state.at, "
         "stops[state.at].operations.at(-1)).map((x) => x.value)"))  # fmt: skip
-    sizes = [float(np.sqrt((a * a).mean())) for a in (before, part, x)]
-    words = browser.text("#chosen .ends").split()  # rms 0.14 + 0.13 = 0.19
-    assert words[::2] == ["rms", "+", "="]
-    assert [float(word) for word in words[1::2]] == pytest.approx(sizes, rel=0.05)
+    sizes = [float(np.sqrt((a * a).mean())) for a in (before, x, part)]
+    words = browser.text("#chosen .ends").split()  # rms 0.14 → 0.19 added 0.13
+    assert words[::2][:3] == ["rms", "→", "added"]
+    assert [float(word) for word in words[1:6:2]] == pytest.approx(sizes, rel=0.05)
 
 
 @pytest.mark.parametrize("loop", [generate.naive, generate.cached, drafted])

@@ -125,7 +125,7 @@ function drawn(entry, index = []) {
     says.textContent = `${place(i, j)} = ${digits(at(i, j), 4)}${words && ` (${words})`}`;
     const found = side.map((one) => one.matrix.at(i, j)), best = Math.max(...found);
     for (const [k, {lastChild}] of heads.entries())
-      Object.assign(lastChild, {textContent: digits(found[k], 2),
+      Object.assign(lastChild, {textContent: digits(found[k]),
         className: found[k] === best ? "most" : ""});
     point(i, j);
   });
@@ -174,8 +174,8 @@ function endsOf(entry, matrix) {
   const cameAt = (i) => (cameIn[i] === pass ? element("b", "new") : `pass ${cameIn[i] + 1}`);
   return range(matrix.rows).map((i) => [
     axis === "n_all" && n_cached > 0 && cameAt(i),
-    isWide && (before ? `rms ${digits(size(before, i), 2)} + ${digits(size(added, i), 2)} =` : "rms"),
-    isWide && digits(size(matrix, i), 2),
+    isWide && `rms ${before ? `${digits(size(before, i), 2)} → ` : ""}${digits(size(matrix, i), 2)}`,
+    added && `added ${digits(size(added, i), 2)}`,
     (axis === "n_new" || axis === "n_all" && !n_cached) && again[i]
       && element("span.again", "again"),
   ].filter(Boolean));

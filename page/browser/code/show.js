@@ -34,8 +34,13 @@ function choice(key, label, chosen, attributes, kind = "") {
 
 function showStrips() {
   const {pass, part} = stops[state.at], {cost} = data.passes[pass], there = here();
-  find("#passes").replaceChildren(...data.passes.flatMap(({is_first, fresh, number}, i) => [
-    i > 0 && number > data.passes[i - 1].number && element("i", `text ${number}:`),
+  const mark = ({is_first, number}, i) => {  // where a text begins
+    const earlier = data.passes.slice(0, i).findLast((one) => one.is_first);
+    if (!is_first || !earlier || earlier.number === number) return false;
+    return element("i", earlier.isEncoder ? "answer:" : "from the beginning:");
+  };
+  find("#passes").replaceChildren(...data.passes.flatMap(({is_first, fresh}, i) => [
+    mark(data.passes[i], i),
     choice(`pass ${i}`, `${i + 1} ${shortened(fresh.map(token).join(""))}`, i === pass,
       {onclick: () => goToPass(i)}, is_first ? "" : ".draft")]).filter(Boolean));
   const sections = sectionsOf(pass), now = sections.findLast((one) => one.part === part
