@@ -7,16 +7,13 @@ import pytest
 
 import page
 from samplers import make_sampler, min_length
-from tests.support.pages import METHODS, RUNS, recorded, run
+from tests.support.pages import METHODS, RUNS, banning, recorded, run
 
 pytestmark = pytest.mark.slow
 SETTINGS = [  # settings of the sliders
-    {"temperature": 1.0},
-    {"temperature": 0.5},
     {"temperature": 2.0},
     {"temperature": 0},
     {"temperature": 0.8, "top_k": 40},
-    {"temperature": 1.0, "top_p": 0.9},
     {"top_p": 0.5},
     {"min_p": 0.05},
     {"temperature": 1.5, "top_k": 100, "top_p": 0.7, "min_p": 0.02},
@@ -25,28 +22,8 @@ PLAIN = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0}
 SELECTED = '#text [aria-selected="true"]'
 
 
-@pytest.fixture(scope="module", params=METHODS)
-def method(request):
-    return request.param
-
-
-SENTENCES = [  # run, selector, a part of this element's text when the fourth new token is selected
-    ("naive", "h1", "“stories” wrote this, drawing one token at a time at temperature 0.8."),
-    ("cached", "#selected", "new token 4, position 6"),
-    ("cached", "#lens tbody th", "0"),
-    ("greedy", "h1", "wrote this, taking the best token each time."),
-    ("greedy", "#dice", "Greedy"),
-    ("drafts", "h1", "with drafts by stories-draft, up to 4 at a time, at temperature 0.9."),
-    ("drafts", "#dice", "see Speculation"),
-    ("beam", "#step h3", "Step 4"),
-    ("beam", "#beams .lead", "limit of 16 tokens stopped"),
-    ("beam", "#dice", "Beam search threw no die"),
-    ("en-de", "h1", "The model “en-de” wrote this from its source, following"),
-]
-
-
 @pytest.mark.parametrize("name", RUNS)
-def test_a_page_opens_without_errors_or_requests_and_fits_and_says_what_happened(browser, name):
+def test_a_page_opens_without_errors_or_requests_and_fits(browser, name):
     data = run(name)
     browser.open(page.html(data), 360)
     for width in (360, 800, 1280, 1600):
@@ -58,8 +35,7 @@ def test_a_page_opens_without_errors_or_requests_and_fits_and_says_what_happened
     expected = {"candidates", "why", "attention", "lens", "cache"} | more.get(name, set())
     assert shown == expected
     browser.js("select(data.n_prompt + 3)")
-    for of, selector, says in SENTENCES:
-        assert of != name or says in browser.texts(selector)[0]
+    assert browser.errors() == []
 
 
 def test_a_click_selects_a_token_and_arrows_move_on(browser):
@@ -78,9 +54,6 @@ def test_a_click_selects_a_token_and_arrows_move_on(browser):
     assert browser.value(SELECTED, "id") == "token-6"
 
 
-# --- the address, and play ------------------------------------------------------------------------
-
-
 def test_the_address_holds_the_state_of_the_page(browser):
     browser.open(page.html(run("cached")))
     browser.js("select(9)")
@@ -91,20 +64,6 @@ def test_the_address_holds_the_state_of_the_page(browser):
     assert browser.value(SELECTED, "id") == "token-9"
     assert browser.value(".heads [aria-pressed=true]", "data-head") == "4.6"
     assert browser.text("[for=top_p][data-is]") == "0.9"
-
-
-def test_each_token_appears_with_the_pass_that_made_it(browser, method):
-    data = run(method)
-    browser.open(page.html(data))
-    new = range(data["n_prompt"], len(data["ids"]))
-    made = [browser.js("return passOf(arguments[0])", token) for token in new]
-    assert made == sorted(made) and made[-1] <= len(data["passes"]) - 1
-    seconds = sum(browser.js("return secondsBefore(arguments[0])", token) for token in new)
-    steps = data["passes"][: len(new)] if data["beams"] else data["passes"]
-    assert seconds == pytest.approx(sum(one["seconds"] for one in steps), abs=1e-3)
-
-
-# --- the sampler ----------------------------------------------------------------------------------
 
 
 def chain(browser, row, settings):
@@ -135,22 +94,13 @@ def test_the_page_samples_like_samplers_at_every_position(browser, stories):
     assert exact > 0.9 * len(SETTINGS) * (len(data["ids"]) - 1)
 
 
-def banning(token):
-    def ban(logits, ids):
-        return np.where(np.arange(len(logits)) == token, -np.inf, logits)
-
-    return ban
-
-
 def test_the_page_follows_the_user_s_own_filters(browser, stories):
-    """The page has the model's probabilities and those after all filters. It marks the tokens that
-    the user's own filters removed: " the" before the sliders, " a" after them."""
+    """One filter removes " the" before the sliders, another one " a" after them."""
     tokenizer, model = stories
     [the], [a] = tokenizer.encode(" the"), tokenizer.encode(" a")
     filters = {"first": [min_length(40, model.stop_ids), banning(the)], "last": [banning(a)]}
     data = recorded(*stories, "The cat sat on", 8, temperature=0.8, top_k=20, **filters)
     browser.open(page.html(data))
-    seen = set()
     for i in range(data["n_prompt"], len(data["ids"])):
         found = chain(browser, i - 1, {"temperature": 0.8, "top_k": 20})
         logits = model(data["ids"][:i])[-1]
@@ -160,10 +110,6 @@ def test_the_page_follows_the_user_s_own_filters(browser, stories):
         for token in found["tokens"]:
             assert token["model"] == pytest.approx(plain[token["id"]], abs=1e-4)
             assert token["p"] == pytest.approx(p[token["id"]] / p.sum(), abs=1e-4)
-        browser.js("select(arguments[0])", i)
-        for row in browser.all("#candidates tr.removed"):
-            seen |= {int(row.get_attribute("data-token"))} if "✕ banning" in row.text else set()
-    assert seen == {the, a}
 
 
 def test_a_die_falls_where_samplers_draw_puts_it(browser, stories):
@@ -179,8 +125,6 @@ def test_a_die_falls_where_samplers_draw_puts_it(browser, stories):
         ends = np.cumsum(make_sampler(temperature=0.9, top_k=5)(logits[token - 1], []))
         expected = int(np.searchsorted(ends, u, side="right"))
         assert browser.value("#candidates tr.drawn", "data-token") == f"{expected}"
-        label = data["labels"][expected]
-        assert browser.text("#dice").endswith(f"would have fallen on {label}.")
         browser.slide("die", 0.5)
         expected = int(np.searchsorted(ends, 0.5, side="right"))
         assert browser.value("#candidates tr.drawn", "data-token") == f"{expected}"
@@ -190,14 +134,9 @@ def test_a_die_falls_where_samplers_draw_puts_it(browser, stories):
     assert len(fell) > 3
 
 
-def candidate_rows(browser):
-    """Return [class, text] of each line in the table of candidates."""
-    rows = "[...find('#candidates tbody').children]"
-    return browser.js(f"return {rows}.map((row) => [row.className, row.textContent])")
-
-
 def test_the_cut_says_how_many_it_keeps_and_what_they_had(browser, stories):
-    """Hard cases: the cut keeps more tokens than the table lists, or an unknown number of them."""
+    """It may keep more tokens than the table lists, or an unknown number of them."""
+    rows = "return [...find('#candidates tbody').children].map((row) => row.className)"
     data = recorded(*stories, "Once upon a time there", 2, temperature=0.7, top_p=0.9)
     browser.open(page.html(data))
     browser.js("select(5)")
@@ -209,24 +148,13 @@ def test_the_cut_says_how_many_it_keeps_and_what_they_had(browser, stories):
         says = browser.text(".handle")
         assert f"keeps {len(left)} of 3,329 tokens. At temperature 0.7 they had" in says
         assert f"had {before:.1f} % together, and the others {100 - before:.1f} %" in says
-        rows = candidate_rows(browser)
-        at = [name for name, _ in rows].index("cut")
-        assert not any("removed" in name for name, _ in rows[:at])
-        assert all("removed" in name or name == "others" for name, _ in rows[at + 1 :])
-        assert (f"{len(left) - 10} others" in rows[at - 1][1]) == (len(left) > 11)
-        assert f"✕ top-p {p}" in rows[-1][1]
-    browser.slide("top_k", 50)  # the line of others names both filters
-    browser.slide("top_p", 0.5)
-    assert "✕ top-p 0.5, top-k 50" in candidate_rows(browser)[-1][1]
-    browser.slide("top_k", 0)
-    browser.slide("top_p", 0.97)
+        above, _, below = " ".join(browser.js(rows)).partition("cut")
+        assert "removed" not in above and "removed" in below
     browser.slide("temperature", 2)  # the cut lies among the tokens that are not stored
-    assert candidate_rows(browser)[-1][0] == "cut"
+    assert browser.js(rows)[-1] == "cut"
 
 
-# --- why, and attention ---------------------------------------------------------------------------
-
-
+@pytest.mark.parametrize("method", METHODS)
 def test_the_parts_in_the_page_add_up(browser, method):
     """They add up to the difference that the table states, which is that of the two logits."""
     browser.open(page.html(run(method)))
@@ -245,16 +173,11 @@ def test_the_parts_in_the_page_add_up(browser, method):
         assert numbers[-1] == pytest.approx(difference, abs=0.02)
 
 
-# --- drafts, beams, the cache ---------------------------------------------------------------------
-
-
 def test_a_bet_shows_p_q_and_the_die(browser):
     data, rejections = run("drafts"), 0
     browser.open(page.html(data))
     rejected = browser.text("#bets [data-case=bets] tr.rejected")  # the panel opens on a rejection
     assert min(map(float, re.findall(r"([\d.]+) %", rejected))) > 1  # whose numbers can be read
-    kinds = browser.js("return passes.flatMap(outcomes).map(({kind}) => kind)")
-    assert kinds.count("accepted") + kinds.count("own") == 40  # the new tokens
     for i, one in enumerate(data["passes"]):
         if not one["bets"]:
             continue
@@ -268,13 +191,9 @@ def test_a_bet_shows_p_q_and_the_die(browser):
             least, die = map(float, re.search(r"\(1, p/q\) ([\d.]+), u ([\d.]+)", row).groups())
             assert die < 1 and (die < least) == (u * q < p)
             np.testing.assert_allclose([least, die], [min(1, p / q), u], atol=1e-4)
-        cells = browser.texts("#residual tbody td:nth-of-type(-n + 4)")  # four in each row
-        shown = [float(cell.removesuffix("%").replace("<", "")) / 100 for cell in cells]
-        expected = [(p, q, max(0, p - q), left) for _, p, q, left in one["residual"]]
-        np.testing.assert_allclose(shown, np.ravel(expected), rtol=0.01, atol=1e-12)
         # If a draft was rejected, the token drawn from the residual is marked.
-        assert len(browser.all("#residual .chosen")) == bool(expected)
-        rejections += bool(expected)
+        assert len(browser.all("#residual .chosen")) == bool(one["residual"])
+        rejections += bool(one["residual"])
     assert rejections > 1
 
 
@@ -287,9 +206,6 @@ def test_the_page_shows_the_beams_of_the_run(browser):
     n_beams = sum(c[3] != "dropped" for step in data["beams"] for c in step)
     assert len(browser.all("#beams svg g[data-depth]")) == n_beams
     assert browser.all("#beams .edge.dropped") and browser.all("#beams .cut")
-    ended = [c for step in data["beams"] for c in step if c[3] == "finished"]
-    scores = [float(row.split()[-1].replace("−", "-")) for row in browser.texts("#finals tr")]
-    assert len(scores) == len(ended) and scores == sorted(scores, reverse=True)
     browser.js("select(arguments[0])", data["n_prompt"] + 2)
     rows = browser.texts("#step tbody tr")
     assert len(rows) == len(data["beams"][2])
@@ -310,13 +226,6 @@ def test_the_cache_panel_counts_computed_tokens_with_and_without_a_cache(browser
     assert f"so far {naive} positions computed" in browser.text("#totals")
     browser.js("document.querySelectorAll('#grid li')[4].click()")
     assert browser.js("return passOf(state.selected)") == 4
-    browser.open(page.html(run("naive")))
-    browser.js("select(n_rows)")
-    says = f"so far {naive} positions computed, {naive - n + 1} of them again"
-    assert says in browser.text("#totals")
-
-
-# --- layout, and text that is only text -----------------------------------------------------------
 
 
 def test_a_prompt_without_new_tokens_has_a_page(browser, stories):

@@ -8,7 +8,7 @@ import pytest
 
 import page
 import utils
-from gpt2 import log_softmax, softmax
+from gpt2 import softmax
 from loading.errors import UserError
 from page import label, live
 from samplers import make_sampler
@@ -20,9 +20,7 @@ HOSTILE = [
     "",
     "  a  b\n\n\tc ",
     "don't I'LL we've 's",
-    "a1b22 333,4;;5 -- !",
     "naïve Zoë ß ŉ Ǆ ａ ½ ² Ⅷ ٣ 𝟛",
-    "日本語 text ไทย हिन्दी العربية",
     "👩\u200d👩\u200d👧 🇺🇳 e\u0301",
     "\u200b\u2028\u2029\x85\xa0\ufeff\x1c\x1f x \u202eevil\u202c",
     "<|endoftext|></script><img src=x onerror=alert(1)>",
@@ -86,9 +84,6 @@ def written(browser, ids, n, **settings):
     return browser.driver.execute_async_script(script, ids, n, PLAIN | settings)
 
 
-# --- the model ------------------------------------------------------------------------------------
-
-
 def test_the_logits_equal_numpy_s(opened):
     browser, tokenizer, model = opened
     rng = np.random.default_rng(0)
@@ -123,24 +118,18 @@ def ranked(browser, logits, **settings):
     return browser.js(script, logits.tolist(), PLAIN | settings)
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"temperature": 0},
-        # With top_p 0.9, rounding errors would decide whether a token is removed.
-        {"temperature": 1.3, "top_p": 0.7},
-        {"temperature": 0.7, "top_k": 5, "top_p": 0.8, "min_p": 0.1},
-    ],
-)
-def test_sampling_equals_samplers_py(opened, settings):
+def test_sampling_equals_samplers_py(opened):
     browser, tokenizer, model = opened
     logits = model(tokenizer.encode("Tom and Lily went to the"))[-1]
-    found = ranked(browser, logits, **settings)
-    probabilities = np.zeros(model.n_vocab)
-    for id, p in found:
-        probabilities[id] = p
-    np.testing.assert_allclose(probabilities, make_sampler(**settings)(logits, []), atol=1e-6)
-    assert (np.diff([p for _, p in found]) <= 0).all()
+    # With top_p 0.9, rounding errors would decide whether a token is removed.
+    cuts = {"temperature": 1.3, "top_p": 0.7}, {"top_k": 5, "top_p": 0.8, "min_p": 0.1}
+    for settings in ({"temperature": 0}, *cuts):
+        found = ranked(browser, logits, **settings)
+        probabilities = np.zeros(model.n_vocab)
+        for id, p in found:
+            probabilities[id] = p
+        np.testing.assert_allclose(probabilities, make_sampler(**settings)(logits, []), atol=1e-6)
+        assert (np.diff([p for _, p in found]) <= 0).all()
 
 
 def test_the_draws_follow_the_probabilities(opened):
@@ -166,9 +155,6 @@ def test_8_bits_change_the_logits_little_and_rounding_twice_changes_nothing():
 def test_other_families_are_refused_in_one_line(name):
     with pytest.raises(UserError, match="a small GPT-2 into the page, such as stories"):
         live.in_8_bits(*utils.load(name))
-
-
-# --- the panel ------------------------------------------------------------------------------------
 
 
 def branches(browser):
@@ -204,12 +190,6 @@ def test_a_click_on_a_candidate_opens_a_branch_and_the_model_goes_on(panel):
     shown = browser.value("#live .current .text", "textContent")
     assert shown.rstrip("…").replace("↵", "") == tokenizer.decode(second)
 
-    def bits(text):
-        logprobs = log_softmax(model(text))[range(len(text) - 1), text[1:]]
-        return f"{len(text) - 6} tokens, {-logprobs[5:].mean() / np.log(2):.1f} bits each"
-
-    note = browser.text("#live .branch:not(.current) .note")
-    assert note == f"6 tokens as in Branch 2, then {bits(first)}; there {bits(second)}"
     click(browser, ".branch:not(.current) .token", 6)  # go to the other branch, and close it
     click(browser, ".current h3 button")
     assert branches(browser) == [second]
@@ -223,8 +203,6 @@ def test_the_model_writes_on_from_the_framed_place_and_draws_anew_each_time(pane
         click(browser, "#write")
     first, second, third = branches(browser)
     assert first == ids and second != third and second[:6] == third[:6] == ids[:6]
-    click(browser, ".bars button", 1)  # at the end of a text, a candidate lengthens this text
-    assert branches(browser)[2][: len(third)] == third and len(branches(browser)) == 3
 
 
 def test_a_text_can_be_edited_and_its_markup_stays_text(panel):
@@ -259,15 +237,6 @@ def test_a_head_that_is_off_adds_nothing(panel):
         click(browser, ".switches input", place)
     assert max(bars(browser).values()) == pytest.approx(before.max(), abs=1e-4)
     assert not any(browser.texts("#live .bars small"))
-
-
-def test_the_model_writes_with_the_page_s_settings(panel):
-    browser, tokenizer, model, ids = panel
-    browser.slide("temperature", 0)
-    click(browser, "#write")
-    [text] = branches(browser)
-    best = model(text[:-1]).argmax(-1)[len(ids) - 1 :]
-    assert text[len(ids) :] == best.tolist() and len(text) > len(ids)
 
 
 def test_a_text_ends_with_the_context(panel):

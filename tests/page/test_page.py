@@ -1,7 +1,6 @@
 """A page contains the numbers that the code computes."""
 
 import copy
-import functools
 import json
 import re
 from pathlib import Path
@@ -21,8 +20,8 @@ from page.candidates import candidates, filter_names
 from page.recorder import recording
 from page.run import Die
 from page.why import KEEP, parts
-from samplers import Sampler, draw, greedy, make_sampler
-from tests.support.pages import METHODS, array, data_of, drafted, recorded, run
+from samplers import draw, greedy, make_sampler
+from tests.support.pages import METHODS, array, banning, data_of, drafted, recorded, run
 from tests.support.tiny import tiny_gpt2
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -67,9 +66,6 @@ def test_a_last_character_of_single_bytes_is_shown(tmp_path):
     assert "".join(found["pieces"]) == tokenizer.decode(found["ids"])
 
 
-# --- the candidates, before and after the filters -------------------------------------------------
-
-
 def stored(data, name):
     return array(data, name, len(data["ids"]) - 1, -1)
 
@@ -102,16 +98,9 @@ def test_the_text_s_token_is_stored_even_if_it_is_not_among_the_best():
     assert sorted(of_one_row(logits, 3, 999)["best"][0]) == [*range(600)]  # only 600 tokens exist
 
 
-def banning(*tokens):
-    def ban(logits, ids):
-        return np.where(np.isin(np.arange(len(logits)), tokens), -np.inf, logits)
-
-    return ban
-
-
 def test_the_filters_changes_are_recorded_apart_from_the_logits():
     """One filter runs before the sliders' filters and removes token 0, the best. Another runs after
-    them and removes token 2."""
+    them and removes token 2. Both write into the logits that they are given."""
     logits = np.array([5, 4, 3, 2, 1], np.float32)
     sampler = make_sampler([banning(0)], [banning(2)], temperature=0.5, top_k=3)
     found = {name: column[0] for name, column in of_one_row(logits, 1, 5, sampler, 1).items()}
@@ -123,16 +112,6 @@ def test_the_filters_changes_are_recorded_apart_from_the_logits():
     assert filter_names(sampler) == ["banning", "temperature", "top_k", "banning"]
     in_prompt = of_one_row(logits, 1, 5, sampler, 5)  # no filter acts on the prompt
     assert not in_prompt["first"].any() and not in_prompt["by"].any()
-
-
-def test_a_filter_that_writes_into_the_logits_is_recorded():
-    def ban(logits, ids):
-        logits[0] = -np.inf
-        return logits
-
-    found = of_one_row(np.array([5, 4, 3], np.float32), 1, 3, Sampler(ban), 1)
-    rows = zip(found["best"][0].tolist(), found["logits"][0], found["by"][0])
-    assert {*rows} == {(0, 5, 1), (1, 4, 0), (2, 3, 0)}
 
 
 def test_the_last_filters_leave_the_tokens_that_the_sliders_removed():
@@ -149,9 +128,6 @@ def test_beam_search_filters_log_probabilities():
     that a penalty has the same effect."""
     data = run("beam")
     assert stored(data, "logits").max() <= 0 < stored(run("cached"), "logits").max()
-
-
-# --- the run --------------------------------------------------------------------------------------
 
 
 def test_a_throw_falls_into_the_token_s_share_which_is_the_sampler_s_probability(stories):
@@ -247,9 +223,6 @@ def test_the_page_knows_the_bytes_of_a_token_in_the_cache(stories):
     assert run("cached")["kv_bytes"] == filled.nbytes / 3
 
 
-# --- inside the model -----------------------------------------------------------------------------
-
-
 def family(name):
     """Return the model `name` and the first ids of a text."""
     folder = FIXTURES / name
@@ -331,17 +304,12 @@ def test_a_silent_feature_and_a_saturated_cap_leave_numbers():
 
 
 def without_biases(tree):
-    """Return the parameters, with zero biases in attention's output, the last norm and the head."""
     if isinstance(tree, list):
         return [without_biases(part) for part in tree]
     if not isinstance(tree, dict):
         return tree
-    tree = {name: without_biases(part) for name, part in tree.items()}
-    for path in (("attn", "c_proj"), ("attn", "o"), ("cross", "o"), ("ln_f",), ("norm",)):
-        node = functools.reduce(lambda node, part: node.get(part, {}), path, tree)
-        if "b" in node:
-            node["b"] = np.zeros_like(node["b"])
-    return tree | {name: 0 * x for name, x in tree.items() if name == "logits_bias"}
+    biases = {name: 0 * x for name, x in tree.items() if name in ("b", "logits_bias")}
+    return {name: without_biases(part) for name, part in tree.items()} | biases
 
 
 def test_the_part_of_a_head_in_the_last_layer_is_what_it_writes(stories):
@@ -370,9 +338,6 @@ def test_the_lens_after_the_last_layer_shows_the_model_s_tokens(cat, stories):
     for (tokens, p), row, came in zip(cat["layers"][-1], probs, cat["ids"][1:]):
         assert [token for token, _ in tokens] == np.argsort(-row)[:3].tolist()
         assert p == pytest.approx(row[came], abs=1e-4)
-
-
-# --- the page -------------------------------------------------------------------------------------
 
 
 def test_no_path_of_a_folder_is_in_a_page(stories):

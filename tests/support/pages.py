@@ -45,6 +45,16 @@ def drafted(model, sequence):
     return speculative(model, sequence, drafter)
 
 
+def banning(*tokens):
+    """Return a filter that removes tokens. It writes into the logits, as a user's own may."""
+
+    def ban(logits, ids):
+        logits[[*tokens]] = -np.inf
+        return logits
+
+    return ban
+
+
 BEAMS = {"method": "beam", "beams": 3, "length_penalty": 1.0}
 DRAFTS = {"method": "speculative", "draft": "stories-draft", "gamma": 4}
 RUNS = {  # name -> model, prompt, number of tokens, loop, names for the page, settings
