@@ -17,7 +17,9 @@ from tests.support.checkpoints import ROOT as HOUSE
 
 N_CTX = 48
 JSON_KEYS = {"prompt", "text", "prompt_ids", "ids", "stop_reason", "model", "method", "seed"}
-JSON_KEYS |= {"seconds_to_first_token", "tokens_per_second"}
+TIMES = {"seconds_to_first_token", "tokens_per_second"}
+JSON_KEYS |= TIMES
+SEQ2SEQ = HOUSE / "tests" / "fixtures" / "seq2seq"
 LETTERS, SPACE, THE, END = slice(64, 90), 220, 257, 258  # token ids; END is <|endoftext|>
 
 

@@ -17,14 +17,13 @@ from tests.support.commands import (
     HOUSE,
     JSON_KEYS,
     N_CTX,
+    SEQ2SEQ,
+    TIMES,
     finished,
     process,
     words_for,
     write_letters,
 )
-
-SEQ2SEQ = HOUSE / "tests" / "fixtures" / "seq2seq"
-TIMES = {"seconds_to_first_token", "tokens_per_second"}
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -134,13 +133,12 @@ def test_a_text_ends_before_the_earliest_stop_text(console, draft, method):
     assert (out, "(1 token, " in err, "ended by a stop text" in err) == ("the cat\n", True, True)
 
 
-@pytest.mark.parametrize("end", ["--tokens=9", "--filter={}:stopped"])
-def test_text_that_was_held_back_is_printed_at_the_end(console, tmp_path, end):
+def test_text_that_was_held_back_is_printed_at_the_end(console, tmp_path):
     (tmp_path / "own.py").write_text(OWN)
-    end = end.format(tmp_path / "own.py"), "--temperature", 0
     text = console.json("the cat", "-n", 9)[0]["text"]
-    status, out, err = console("the cat", "--stop", text[-2:] + "#", *end)
-    assert out.rstrip("\n") == "the cat" + text and (status == 130) == ("interrupted" in err)
+    how = "--temperature", 0, "--filter", f"{tmp_path}/own.py:stopped"
+    status, out, err = console("the cat", "--stop", text[-2:] + "#", *how)
+    assert out.rstrip("\n") == "the cat" + text and status == 130 and "interrupted" in err
     half = "--loop", f"{tmp_path}/own.py:half"
     assert console.json("the cat", *half)[0]["text"] == "\ufffd"
 

@@ -1,10 +1,7 @@
 """From the command line to a loop there are two functions: main, which reports errors, and run."""
 
-import inspect
-
 import pytest
 
-from terminal.command import run
 from tests.support.commands import finished, words_for
 from tests.support.tiny import FIXTURES
 
@@ -26,7 +23,3 @@ def test_two_functions_lie_between_the_file_and_the_loop(method, model, tmp_path
     status, _, err = finished("Once", "--model", model, *how, *words)
     found = err.decode()
     assert status == 7 and found.startswith(f"['<module>', 'main', 'run', '{method}', "), found
-
-
-def test_the_function_run_fits_in_30_lines():
-    assert len(inspect.getsource(run).splitlines()) <= 30

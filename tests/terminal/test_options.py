@@ -9,10 +9,7 @@ import pytest
 import utils
 from generate import generate
 from samplers import make_sampler
-from tests.support.commands import HOUSE, write_letters
-
-SEQ2SEQ = HOUSE / "tests" / "fixtures" / "seq2seq"
-TIMES = {"seconds_to_first_token", "tokens_per_second"}
+from tests.support.commands import HOUSE, SEQ2SEQ, TIMES, write_letters
 
 
 def test_sampling_options_make_the_sampler(console, letters):
@@ -106,18 +103,16 @@ def test_a_checkpoint_may_choose_the_method(console, tmp_path):
 
 
 NONSENSE = """
--n 1.5 | --tokens -1 | --seed -1 | --seed x | --samples 0 | --stop | --stop= | --seed=--
---temperature -1 | --temperature nan | --temperature hot | --top-k -1
---top-p 1.1 | --min-p -0.1 | --min-p 1.5 | --no-repeat-ngram -1
+-n 1.5 | --tokens -1 | --seed -1 | --samples 0 | --stop | --stop= | --seed=--
+--temperature -1 | --temperature nan | --top-k -1 | --no-repeat-ngram -1
+--top-p 1.1 | --min-p -0.1 | --min-p 1.5 | --repetition-penalty 0 | --min-length -1
 --method best | --no-such-flag | --top 3 | --method beam --beams 0 | --gamma 0
---repetition-penalty 0 | --min-length -1 | --method beam --length-penalty=nan
---method beam --length-penalty=1000 | --method=--
---method naive --gamma 2 | --method speculative
+--method beam --length-penalty=1000 | --method naive --gamma 2 | --method speculative
 --beams 2 | --draft stories-draft | --length-penalty 2 | --method beam --top-k 3
 --method lookup --drafter mine.py:x | --method naive --loop mine.py:x
---method speculative --draft x --drafter mine.py:x
+--method speculative --draft x --drafter mine.py:x | --json --compare | --live
 --score --explain | --score -n 3 | --score --gamma 2 | --compare --interactive
---live | --interactive | --json --explain | --json --compare | b --html x.html
+--interactive | --json --explain | b --html x.html
 """
 
 

@@ -60,9 +60,6 @@ def not_appended(model, sequence):
 
 def none_left(logits, ids): return logits - np.inf
 def fails(logits, ids): raise KeyError("oops")
-def failing_loop(model, sequence):
-    yield sequence.append(70)
-    raise IndexError("loop")
 '''
 
 
@@ -137,24 +134,15 @@ def test_the_traceback_of_a_wrong_expression_names_the_option(
     assert f'File "--{option} {mine}:{expression}", line 1' in err
 
 
-@pytest.mark.parametrize(
-    ("option", "function", "error"),
-    [("filter", "fails", "KeyError: 'oops'"), ("loop", "failing_loop", "IndexError: loop")],
-)
-def test_a_mistake_in_the_code_gives_python_s_traceback(console, mine, option, function, error):
-    status, out, err = console("a", f"--{option}", f"{mine}:{function}")
-    first, *_, last = err.splitlines()
-    assert (status, first, last) == (1, "Traceback (most recent call last):", error)
-    number = MINE[: MINE.index(f"def {function}(")].count("\n") + 1
-    found = int(re.search(rf'File "{mine}", line (\d+), in {function}', err)[1])
-    assert number <= found <= number + 2
-
-
-def test_an_error_of_a_model_or_in_a_file_s_text_gives_a_traceback(console, mine, letters):
+def test_an_error_in_a_user_s_code_gives_a_traceback(console, mine, letters):
     own = f"{mine}:mine({str(letters)!r}, fails=True)"
     for view in [], ["--score"]:
         status, out, err = console("a", *view, model=own)
         assert (status, out) == (1, "") and err.endswith("\nZeroDivisionError: division by zero\n")
+    err = console("a", "--filter", f"{mine}:fails")[2]
+    assert err.startswith("Traceback") and err.endswith("\nKeyError: 'oops'\n")
+    number = MINE[: MINE.index("def fails(")].count("\n") + 1
+    assert f'File "{mine}", line {number}, in fails' in err
     assert "No such file" in console.refused(1, "a", "--filter", "none.py:f")
     mine.write_text("raise SystemExit")
     assert "the file ends the program" in console.refused(1, "a", "--filter", f"{mine}:f")

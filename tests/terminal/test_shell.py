@@ -31,8 +31,6 @@ def test_an_empty_line_goes_on_with_the_last_text(console):
     assert texts([again, spaced])[0] == parts[0] and spaced.startswith("  the cat")
     _, more = console.session("/explain the cat", "")
     assert texts([more]) == parts[1:2]  # the explained text has become the last one
-    *_, more = console.session("/method lookup", "the cat", "/method naive", "")
-    assert texts([more]) == parts[1:2] and "drafts" not in more
     answer, nothing = console.session("the cat", "", model=BART)
     assert answer and nothing == ""  # an encoder-decoder's answer is not continued
 
@@ -132,8 +130,6 @@ def test_a_different_model_is_loaded_or_the_old_one_stays(console, letters, draf
 def test_help_exit_and_quit_need_no_slash(console):
     help1, help2 = console.session("help", "/help")
     assert help1 == help2
-    for word in "/explain /compare /html /score /reset /quit top-k method filter system".split():
-        assert word in help1
     for word in "quit", "/quit now", "  exit ":
         assert console.session(word, "the cat") == [""]
 

@@ -114,8 +114,6 @@ def test_chance_knows_a_fair_die():
     assert chance([], die(1)) < RARE
 
 
-# --- what the verdict says ------------------------------------------------------------------------
-
 SCALE = " / float(np.sqrt(q.shape[-1]))"
 GELU = "    return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)))\n"
 SOFTMAX = "return np.moveaxis(e / e.sum(0), 0, -1)"
@@ -131,7 +129,6 @@ SOFTMAX = "return np.moveaxis(e / e.sum(0), 0, -1)"
         ("attention", SCALE, "", r'sqrt\(.*See "The forward pass": One block'),
         ("softmax", "e / e.sum(0)", "e / e.sum(0) / 2", "0.5 times"),
         ("rule", "    text = list(ids)", "    ids, text = list(ids), ids", "ids after the call"),
-        ("speculation", "self.cache.cut(common)", "self.cache.cut(common - 1)", "common - 1"),
         ("naive", "yield sequence.append(next_id)", "sequence.append(draw(probabilities, "
          "sequence.rng)); yield next_id", "two draws"),
         ("keys", "min(self.length, length)", "length if length <= self.length + 1 else self.length",
@@ -209,9 +206,6 @@ def test_a_stub_below_the_readers_own_function_is_told(read):
     assert "replaces yours in line " in check(reader, STEP["softmax"]).says
 
 
-# --- the command line, and files that do not behave -----------------------------------------------
-
-
 @pytest.fixture
 def run(tmp_path, capfd):
     """Return a function that checks a file with this text on the command line."""
@@ -282,7 +276,6 @@ def test_the_fast_loop_of_the_file_that_new_writes_gives_the_text_of_the_plain_o
     [
         (["nowhere.py"], "cannot read"),
         (["hunt", "prey.py", "--step", "stories"], "stories has no known mistakes"),
-        (["hunt", "prey.py", "--seed", "-1"], "the seed is -1"),
         (["mine.py", "sofmax"], "invalid choice: 'sofmax'"),
     ],
 )
