@@ -85,19 +85,15 @@ the beams after each step; log P: the sum over the tokens, in nats
     2   -1.89  finished  'tm'
     2   -2.04  kept      'tg'
     2   -2.23  kept      'tt'
-    3   -2.80  kept      'tgt'
-    3   -3.16  kept      'ttt'
-    4   -3.90  kept      'tgtg'
-    4   -4.21  kept      'tgtt'
-    5   -4.59  finished  'tgtgt'
-    5   -5.40  finished  'tgttm'
-the cattgtgt
+    3   -2.80  finished  'tgt'
+    3   -3.16  finished  'ttt'
+the cattgt
 """
 
 
 def test_explain_shows_the_beams_of_each_step(console, tmp_path):
     folder = write_letters(tmp_path / "m", generation_config={"eos_token_id": [END, 76]})
-    words = ["the cat", "-n", 5, "--method", "beam", "--explain"]
+    words = ["the cat", "-n", 3, "--method", "beam", "--explain"]
     assert console.text(*words, "--beams", 2, model=folder) == BEAMS
     folder = write_letters(tmp_path / "long", n_ctx=160)
     out = console.text("the cat", "-n", 150, *words[3:], "--beams", 1, model=folder)

@@ -133,6 +133,7 @@ SOFTMAX = "return np.moveaxis(e / e.sum(0), 0, -1)"
          "sequence.rng)); yield next_id", "two draws"),
         ("keys", "min(self.length, length)", "length if length <= self.length + 1 else self.length",
          "6 instead of 5"),
+        ("keys", "for i in range(k.shape[-2]):", "for i in [0]:", "^One new token at a time: right"),
         ("cached", "chunk], cache, last=1)", "chunk], cache, last=int(cache.length + chunk >= "
          "len(ids)))", "rows of logits with chunk=3"),
     ],
@@ -174,13 +175,6 @@ def test_of_two_mistakes_the_first_is_mentioned(read):
     text = text.replace("probabilities, sequence.rng", "probabilities, np.random.default_rng(0)")
     verdict = check(read(text), STEP["naive"])
     assert "while n_left > 0" in verdict.says and "some of the wrong" in verdict.says
-
-
-@pytest.mark.slow
-def test_keys_says_which_part_is_right(read):
-    text = RIGHT.replace("for i in range(k.shape[-2]):", "for i in [0]:")
-    said = check(read(text), STEP["keys"])
-    assert said.says.startswith("One new token at a time: right.")
 
 
 @pytest.mark.parametrize(
@@ -276,6 +270,7 @@ def test_the_fast_loop_of_the_file_that_new_writes_gives_the_text_of_the_plain_o
     [
         (["nowhere.py"], "cannot read"),
         (["hunt", "prey.py", "--step", "stories"], "stories has no known mistakes"),
+        (["hunt", "prey.py", "--seed", "-1"], "the seed is -1"),
         (["mine.py", "sofmax"], "invalid choice: 'sofmax'"),
     ],
 )
