@@ -179,6 +179,13 @@ def test_turns_and_the_cache_are_kept(console, folder, tmp_path, passes, stopped
     assert found == []
 
 
+def test_a_conversation_continues_after_an_error(console, folder, tmp_path):
+    (tmp_path / "ending.py").write_text(ENDING)
+    lines = "hi", f"/filter {tmp_path}/ending.py:f(1)", "a", "/filter off", "b"
+    first, _, error, _, more = console.session(*lines, words=["--chat"], model=folder)
+    assert "TypeError" in error and "(9 tokens" in more
+
+
 def test_system_changes_the_system_text_and_reset_forgets_the_turns(console, folder, passes):
     lines = "the cat", "/system Be brief.", "a", "/system off", "a", "b", "/reset", "a"
     console.session(*lines, words=["--chat", "-n", 1], model=folder)
