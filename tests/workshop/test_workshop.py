@@ -133,7 +133,7 @@ SOFTMAX = "return np.moveaxis(e / e.sum(0), 0, -1)"
          "sequence.rng)); yield next_id", "two draws"),
         ("keys", "min(self.length, length)", "length if length <= self.length + 1 else self.length",
          "6 instead of 5"),
-        ("keys", "for i in range(k.shape[-2]):", "for i in [0]:", "^One new token at a time: right"),
+        ("keys", "for i in range(k.shape[-2]):", "for i in [0]:", "One new token at a time: right"),
         ("cached", "chunk], cache, last=1)", "chunk], cache, last=int(cache.length + chunk >= "
          "len(ids)))", "rows of logits with chunk=3"),
     ],
