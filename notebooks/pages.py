@@ -16,7 +16,7 @@ from latex2mathml.converter import convert
 from nbconvert import HTMLExporter
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 from nbformat.v4 import new_markdown_cell, new_notebook
-from steps import Steps, pieces
+from steps import Steps, data_of, functions
 
 PROJECT = Path(__file__).resolve().parent.parent
 SITE = PROJECT / "notebooks/site"  # the templates, the style and the texts
@@ -35,8 +35,8 @@ def write_site(folder, name, lesson, table):
     shutil.copy(PROJECT / "page/pictures/code.png", folder / "preview.png")
     places = write_ready(folder, site)
     live = (folder / "live.html").read_text("utf-8")
-    site |= {"story": pieces(live), "live_mb": len(live) / 1e6}
-    site["steps"] = Steps((folder / "pico/forward.html").read_text("utf-8"))
+    site |= {"story": data_of(live)["pieces"], "live_mb": len(live) / 1e6}
+    site["shown"] = Steps("The dragon was").shown
     done, todo = set(), {PROJECT / "index"}
     while todo:
         path = todo.pop()
@@ -62,7 +62,7 @@ def chapters(table):  # -> [(part, title, page), ...], in the order of the book
 
 
 def write_ready(folder, site):
-    """Run the commands of ready.txt, which write pages. Return {function: where to step there}."""
+    """Run the commands of ready.txt, which write pages. Return {function: page that steps there}."""
     places: dict = {}
     site["steppers"] = set()
     blocks = (SITE / "ready.txt").read_text("utf-8").strip().split("\n\n")
@@ -81,8 +81,7 @@ def write_ready(folder, site):
         target.write_text(text.replace("<main>", f"{top}<main>", 1), "utf-8")
         if "--html" not in words:
             site["steppers"].add(file)
-            for function, at in Steps(text).functions():
-                places.setdefault(function, f"{file}{at}")
+            places = dict.fromkeys(functions(text), file) | places
     return places
 
 
@@ -129,7 +128,7 @@ class Renderer(IPythonRenderer):
     """Turn Markdown into HTML: formulas into MathML, links to files into links to their pages.
 
     found: the files that are linked to. headings: (level, anchor, text) of each heading. places:
-    {function: where one steps into it}: where a function is mentioned, a link leads there.
+    {function: page that steps there}: where a function is mentioned, a link leads into it.
     """
 
     def __init__(self, path, places):
@@ -142,10 +141,12 @@ class Renderer(IPythonRenderer):
         return super().link(without_links(text), self.moved(url), title)
 
     def codespan(self, text):
-        name = text.partition("(")[0]  # gpt2.softmax(x): softmax
-        place = self.places.get(name, self.places.get(name.rpartition(".")[2]))
-        code = super().codespan(text)
-        return f'<a href="{self.root}{place}" title="Step into it">{code}</a>' if place else code
+        name, code = text.partition("(")[0], super().codespan(text)
+        name = name if name in self.places else name.rpartition(".")[2]  # gpt2.softmax: softmax
+        if name not in self.places:
+            return code
+        place = f"{self.root}{self.places[name]}#function={name}"
+        return f'<a href="{place}" title="Step into it">{code}</a>'
 
     def image(self, text, url, title=None):  # no image from elsewhere: its text instead
         return text if "://" in url else super().image(text, self._src_to_base64(url), title)

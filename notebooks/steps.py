@@ -1,68 +1,52 @@
-"""Read what the first page shows out of the ready pages: stops of a run, and a story's words."""
+"""Run pico.forward and read ready pages, for what the site shows of them."""
 
 import base64
 import json
 import re
+import sys
 import zlib
-from html import unescape
-from math import prod
+from pathlib import Path
 
-import numpy as np
+sys.path.append(f"{Path(__file__).resolve().parent.parent}")
+from page.pack import label
+from page.sources import files_of
+from page.trace import recording
+from pico import forward, load
 
 DATA = re.compile(r'<script id="data" type="application/json">(.+?)</script>', re.DOTALL)
-SOURCE = re.compile(r'<pre id="(.+?)">\n(.+?)</pre>', re.DOTALL)
 
 
-def pieces(page):  # the page of a text -> the texts of its tokens
-    return json.loads(DATA.search(page)[1])["pieces"]
+def data_of(page):
+    return json.loads(DATA.search(page)[1])
+
+
+def functions(page):  # a page that steps through code -> the functions in which it stops
+    code = json.loads(zlib.decompress(base64.b64decode(data_of(page)["code"][1])))
+    return {code["nodes"][node][1] for node, *_ in code["stops"]}
 
 
 class Steps:
-    """A page that steps through code: see `about` in page/code.py.
+    """A run of pico.forward, which adds one token to a prompt. record: see page/trace.py."""
 
-    A stop is [node, frame, pass, part, [name or operation, value, axes, ...]], a node is [file,
-    function, kind, line, ...], and the last value of a stop is its result."""
-
-    def __init__(self, page):
-        packed = json.loads(DATA.search(page)[1])
-        self.raw = {kind: zlib.decompress(base64.b64decode(x)) for kind, (_, x) in packed.items()}
-        halves = np.frombuffer(self.raw["f2"], "u1").reshape(2, -1)  # low bytes, then high bytes
-        self.raw["f2"] = halves.T.tobytes()
-        self.data = json.loads(self.raw["code"])
-        self.lines = {name: unescape(text).split("\n") for name, text in SOURCE.findall(page)}
-        self.nodes = [self.data["nodes"][node] for node, *_ in self.data["stops"]]
-
-    def functions(self):  # yields each function and the address of its first stop
-        for function in dict.fromkeys(name for _, name, *_ in self.nodes):
-            yield function, self.address([name for _, name, *_ in self.nodes].index(function))
-
-    def address(self, i):
-        """Return the end of a link that leads to a stop: its pass, part, and place in the part."""
-        places = [(stop[2] + 1, stop[3]) for stop in self.data["stops"][: i + 1]]
-        return "#pass={}&part={}&line={}".format(*places[-1], places.count(places[-1]))
+    def __init__(self, prompt):
+        self.tokenizer, model = load("stories", forward.gpt2)
+        self.ids = self.tokenizer.encode(prompt)
+        self.lines = Path(forward.__file__).read_text("utf-8").splitlines()
+        with recording(files_of()) as self.record:
+            list(forward.generate(model, self.ids, 1))
 
     def shown(self, line, nth=0):
         """Return what the first page shows of the nth stop at the line that begins so: the lines
         from the function's first one on, and the result's rows, with a label and numbers each."""
-        sources = [self.lines[file][at - 1] for file, _, _, at, *_ in self.nodes]
-        i = [i for i, source in enumerate(sources) if source.strip().startswith(line)][nth]
-        file, function, _, last, *_ = self.nodes[i]
-        _, _, n_pass, _, entries = self.data["stops"][i]
-        lines = [*enumerate(self.lines[file][:last], 1)]
+        stops = [(self.record.nodes[node], entries) for node, *_, entries in self.record.stops]
+        stops = [x for x in stops if self.lines[x[0][3] - 1].strip().startswith(line)]
+        (_, function, _, last, *_), entries = stops[nth]
+        lines = [*enumerate(self.lines[:last], 1)]
         first = max(k for k, text in lines if text.startswith("def "))
-        result = self.data["values"][entries[-2]]
-        ids, rows = self.data["passes"][n_pass][2], self.numbers(result)
-        if "ids" in result:  # a score for each token of the vocabulary: one row for each token
-            ids, rows = self.read("i4", result["ids"], rows.size), rows.T
-        labels = [self.data["labels"][str(id)] for id in ids]
-        return {"file": file, "function": function, "lines": lines[first - 1 :], "ids": [*ids],
-                "shape": result["shape"], "rows": [*zip(labels, rows.tolist())],
-                "at": self.address(i)}  # fmt: skip
-
-    def numbers(self, value):  # -> [n_rows, n], where a row over the vocabulary has n numbers
-        *rows, n = value["shape"]
-        n = value.get("n", n)
-        return self.read(value["type"], value["at"][0], prod(rows) * n).reshape(-1, n)
-
-    def read(self, kind, at, size):
-        return np.frombuffer(self.raw[kind], kind)[at : at + size]
+        ids, rows = self.ids, self.record.values[entries[-1][1]]["array"]
+        shape = [*rows.shape]
+        if rows.ndim == 1:  # a score for each token of the vocabulary: one row for each token
+            ids = rows.argsort()[::-1][:5]
+            rows = rows[ids, None]
+        labelled = [(label(self.tokenizer, id), row.tolist()) for id, row in zip(ids, rows)]
+        return {"function": function, "lines": lines[first - 1 :], "shape": shape, "rows": labelled}

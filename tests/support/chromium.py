@@ -56,11 +56,11 @@ class Browser:
         """Return what the page has reported since the last call."""
         return self.driver.get_log("browser")
 
-    def wait(self, script):
-        """Wait until the script returns a true value. Fail after 10 seconds."""
+    def wait(self, script, seconds=10):
+        """Wait until the script returns a true value. Fail after so many seconds."""
         from selenium.webdriver.support.ui import WebDriverWait
 
-        WebDriverWait(self.driver, 10, 0.02).until(lambda driver: driver.execute_script(script))
+        WebDriverWait(self.driver, seconds, 0.02).until(lambda driver: driver.execute_script(script))
 
     def all(self, selector):
         return self.driver.find_elements("css selector", selector)

@@ -112,7 +112,8 @@ function leave({detail}) {  // after a click, the arrow keys step through the ru
   if (detail) document.activeElement.closest("button")?.blur();
 }
 
-// --- the address: #pass=2&part=1&line=18&head=3&bookmark=softmax&operation=4&row=2 ---
+// --- the address: #pass=2&part=1&line=18&head=3&bookmark=softmax&operation=4&row=2
+// #function=attention leads to the first stop in this function. ---
 
 let writing = null;
 
@@ -137,7 +138,9 @@ function follow() {
   const number = (name) => Math.max(0, Math.floor(words.get(name)) || 0);
   const there = range(stops.length).filter((i) => stops[i].pass === number("pass") - 1
     && `${stops[i].part}` === words.get("part"));
-  const at = there[clamp(number("line") - 1, 0, there.length - 1)] ?? beginning();
+  const named = stops.findIndex(({text}) => text.startsWith(`${words.get("function")} `));
+  const at = there[clamp(number("line") - 1, 0, there.length - 1)]
+    ?? (named < 0 ? beginning() : named);
   const chosen = stops[at].operations[number("operation") - 1] ?? null;
   const row = words.has("row") ? number("row") : null;
   set({at, head: number("head"), row, bookmark: words.get("bookmark"), chosen});
