@@ -20,8 +20,8 @@ from steps import Steps, data_of, functions
 
 PROJECT = Path(__file__).resolve().parent.parent
 SITE = PROJECT / "notebooks/site"  # the templates, the style and the texts
-STYLES = [str(SITE), str(PROJECT / "page/browser")]
-EXPORTER = HTMLExporter(template_file="page.html.j2", extra_template_paths=STYLES)
+FOUND_IN = [f"{SITE}", f"{PROJECT}/page/browser"]
+EXPORTER = HTMLExporter(template_file="page.html.j2", extra_template_paths=FOUND_IN)
 CLONE = "git clone --depth 1 https://github.com/{} tokenwise && cd tokenwise"
 COLAB, BINDER = "https://colab.research.google.com", "https://mybinder.org"
 IDEA = re.compile(r"^\| (.+?) \| \[\w+\]\((pico/\w+\.py)\)", re.MULTILINE)  # a row of the table
@@ -62,9 +62,8 @@ def chapters(table):  # -> [(part, title, page), ...], in the order of the book
 
 
 def write_ready(folder, site):
-    """Run the commands of ready.txt, which write pages. Return {function: page that steps there}."""
-    places: dict = {}
-    site["steppers"] = set()
+    """Run the commands of ready.txt, which write pages. Return {function: page with it}."""
+    places, site["steppers"] = {}, set()
     blocks = (SITE / "ready.txt").read_text("utf-8").strip().split("\n\n")
     for command, title, says in map(str.splitlines, blocks):
         *words, file = shlex.split(command)[1:]

@@ -5,6 +5,8 @@ import json
 import re
 import sys
 import zlib
+from inspect import getsourcelines
+from linecache import getline
 from pathlib import Path
 
 sys.path.append(f"{Path(__file__).resolve().parent.parent}")
@@ -31,7 +33,6 @@ class Steps:
     def __init__(self, prompt):
         self.tokenizer, model = load("stories", forward.gpt2)
         self.ids = self.tokenizer.encode(prompt)
-        self.lines = Path(forward.__file__).read_text("utf-8").splitlines()
         with recording(files_of()) as self.record:
             list(forward.generate(model, self.ids, 1))
 
@@ -39,14 +40,14 @@ class Steps:
         """Return what the first page shows of the nth stop at the line that begins so: the lines
         from the function's first one on, and the result's rows, with a label and numbers each."""
         stops = [(self.record.nodes[node], entries) for node, *_, entries in self.record.stops]
-        stops = [x for x in stops if self.lines[x[0][3] - 1].strip().startswith(line)]
+        stops = [x for x in stops if line in getline(forward.__file__, x[0][3])]
         (_, function, _, last, *_), entries = stops[nth]
-        lines = [*enumerate(self.lines[:last], 1)]
-        first = max(k for k, text in lines if text.startswith("def "))
+        lines, first = getsourcelines(getattr(forward, function))
+        lines = [(n, text.rstrip()) for n, text in enumerate(lines, first) if n <= last]
         ids, rows = self.ids, self.record.values[entries[-1][1]]["array"]
         shape = [*rows.shape]
         if rows.ndim == 1:  # a score for each token of the vocabulary: one row for each token
             ids = rows.argsort()[::-1][:5]
             rows = rows[ids, None]
         labelled = [(label(self.tokenizer, id), row.tolist()) for id, row in zip(ids, rows)]
-        return {"function": function, "lines": lines[first - 1 :], "shape": shape, "rows": labelled}
+        return {"function": function, "lines": lines, "shape": shape, "rows": labelled}

@@ -2,6 +2,7 @@
 every page fits a phone, and a visitor can click through it."""
 
 import json
+import posixpath
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -15,6 +16,7 @@ pytestmark = pytest.mark.slow
 HOUSE = Path(__file__).parents[2]
 sys.path.append(str(HOUSE / "notebooks"))
 import edition  # noqa: E402
+import pages  # noqa: E402
 
 
 class Page(HTMLParser):
@@ -40,85 +42,99 @@ class Page(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory):
+def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "notebooks/edition.py", "--site", folder]
     subprocess.run(command, cwd=HOUSE, check=True)
-    return {path: Page(path) for path in sorted(folder.rglob("*.html"))}, folder
+    return folder
+
+
+@pytest.fixture(scope="module")
+def site(folder):  # -> {its address in the site: page}
+    paths = sorted(folder.rglob("*.html"))
+    return {path.relative_to(folder).as_posix(): Page(path) for path in paths}
+
+
+def led(place, url):  # from a page -> to a page
+    return posixpath.normpath(posixpath.join(posixpath.dirname(place), url.partition("#")[0]))
 
 
 def test_every_link_leads_somewhere(site):
-    pages, folder = site
-    assert len(pages) > 100
-    for path, page in pages.items():
+    for place, page in site.items():
         for url in page.all("href", "a") + [src for src in page.all("src", "iframe") if src]:
-            place, _, anchor = url.partition("#")
-            target = (path.parent / place).resolve() if place else path
-            assert url.startswith("https://") or target in pages, (path, url)
-            is_place = not anchor or url[:8] == "https://" or anchor.startswith("function=")
-            assert is_place or anchor in pages[target].all("id"), (path, url)
+            if url[:8] == "https://":
+                continue
+            target = site[led(place, url) if url[0] != "#" else place]
+            anchor = url.partition("#")[2]
+            assert not anchor or anchor[:9] == "function=" or anchor in target.all("id"), url
 
 
-def test_pages_have_labels_and_headings_in_order_and_load_nothing(site):
-    pages, folder = site
-    first = folder / "index.html"
-    assert first.stat().st_size < 600_000 and pages[first].all("src", "iframe") == [None]
-    for path, page in pages.items():
-        assert path.stat().st_size < 3_000_000 or path == folder / "live.html"
+def test_the_arrows_turn_all_chapters(site):
+    place = "pico/forward.py.html"
+    for _, _, chapter in pages.chapters(edition.table())[1:]:
+        assert place == chapter
+        following = [
+            given["href"] for _, given, _ in site[place].tags if given.get("rel") == "next"
+        ]
+        place = led(place, *following) if following else None
+    assert not place
+
+
+def test_pages_have_labels_and_headings_in_order_and_load_nothing(site, folder):
+    first = site["index.html"]
+    assert (folder / "index.html").stat().st_size < 600_000 and first.all("src", "iframe") == [None]
+    for place, page in site.items():
+        assert (folder / place).stat().st_size < 3_000_000 or place == "live.html"
         assert page.all("lang", "html") == ["en"] and "script" not in page.all("src")
         assert {"description", "og:title", "og:image"} < {*page.all("name"), *page.all("property")}
         assert all(page.all("content", "meta")[2:]) and "icon" in page.all("rel", "link")
         assert all(page.all("alt", "img")) and all(page.all("title", "iframe"))
         assert all(src is None or src[:5] == "data:" for src in page.all("src", "img", "script"))
         levels = [int(tag[1]) for tag, *_ in page.tags if tag in ("h1", "h2", "h3", "h4")]
-        assert levels[0] == 1 and all(b <= a + 1 for a, b in zip(levels, levels[1:])), path
+        assert levels[0] == 1 and all(b <= a + 1 for a, b in zip(levels, levels[1:])), place
         ids = [id for id in page.all("id") if id]
-        assert len(ids) == len({*ids}), path
+        assert len(ids) == len({*ids}), place
 
 
 @pytest.mark.parametrize("name", edition.table())
-def test_a_lesson_gives_no_answer_away_and_shows_its_pictures(site, name):
-    pages, folder = site
-    page = pages[folder / f"notebooks/{name}.ipynb.html"]
+def test_a_lesson_folds_answers_and_shows_other_pictures(site, name):
+    page, are_folded = site[f"notebooks/{name}.ipynb.html"], []
     for cell, answers in edition.with_answers(edition.read(name).cells):
-        printed = "".join(x.get("text", "") for x in cell.get("outputs", []) if answers)
+        outputs = cell.get("outputs", [])
+        printed = "".join(x.get("text", "") for x in outputs if answers)
         hidden = cell.source if edition.tagged(cell, "yours") else printed
         assert len(hidden) < 40 or hidden.strip() not in page.shown
-    assert all(folds == 0 for tag, _, folds in page.tags if tag == "img")
+        made = "".join(x.get("data", {}).get("text/html", "") for x in outputs)
+        are_folded += made.count("<img") * [answers]
+    assert [folds > 0 for tag, _, folds in page.tags if tag == "img"] == are_folded
 
 
 def test_the_first_page_shows_the_numbers_of_the_model(site):
-    pages, folder = site
     tokenizer, model = load("stories", forward.gpt2)
     ids, given = tokenizer.encode("The dragon was"), model.keywords
     x = given["wte"][ids] + given["wpe"][:3]
     best = sorted(model(ids)[-1])[:-6:-1]
-    shown = pages[folder / "index.html"].shown.replace("−", "-")
+    shown = site["index.html"].shown.replace("−", "-")
     assert all(f"{number:.2f}" in shown for number in [*x[:, :6].ravel(), *best])
-    assert "sandwiches" in shown and "sandwiches" in pages[folder / "live.html"].shown
+    assert "sandwiches" in shown and "sandwiches" in site["live.html"].shown
 
 
-def seen(browser):
-    """Check that nothing was loaded from elsewhere, nothing failed, and all fits the width."""
-    assert browser.errors() == []
-    events = [json.loads(x["message"])["message"] for x in browser.driver.get_log("performance")]
-    sent = [x["params"]["request"]["url"] for x in events if x["method"].endswith("WillBeSent")]
-    assert all(url.startswith(("file:", "data:", "about:")) for url in sent)
-    assert browser.js("return document.documentElement.scrollWidth <= innerWidth")
-
-
-def test_pages_of_each_kind_fit_a_phone(site, browser):
+def test_a_page_of_each_kind_fits_a_phone_and_loads_nothing(site, folder, browser):
     browser.driver.get("about:blank")
     browser.resize(360)
     browser.driver.get_log("performance")
-    kinds = {(path.parent.name, *path.suffixes): path for path in site[0]}
+    kinds = {(path.parent.name, *path.suffixes): path for path in map(Path, site)}
     for path in kinds.values():
-        browser.driver.get(path.as_uri())
-        seen(browser)
+        browser.driver.get((folder / path).as_uri())
+        assert browser.js("return document.documentElement.scrollWidth <= innerWidth"), path
+        assert browser.errors() == []
+        logged = [json.loads(x["message"]) for x in browser.driver.get_log("performance")]
+        events = [x["message"] for x in logged if x["message"]["method"].endswith("WillBeSent")]
+        sent = [event["params"]["request"]["url"] for event in events]
+        assert all(url.startswith(("file:", "data:", "about:")) for url in sent)
 
 
-def test_a_visitor_leads_the_story_and_turns_all_pages(site, browser):
-    _, folder = site
+def test_a_visitor_leads_the_story_and_steps_into_a_function(folder, browser):
     browser.resize(1440)
     browser.driver.get((folder / "index.html").as_uri())
     browser.all("#story span")[9].click()
@@ -130,17 +146,7 @@ def test_a_visitor_leads_the_story_and_turns_all_pages(site, browser):
     first, second = browser.js("return live.panel.branches.map(({whole: {ids}}) => ids)")
     assert first[:9] == second[:9] and first[9] != second[9]
     browser.driver.switch_to.default_content()
-    for words in ["Attention, and the forward pass", *25 * ["→"], "All files →"]:
-        click(browser, words)
-    assert not browser.all("[rel=next]")
-    click(browser, "1. The forward pass")
-    steps = "[...document.querySelectorAll('a[title=\"Step into it\"]')]"
-    browser.js(f"{steps}.find((link) => link.textContent === 'attention').click()")
-    browser.wait("return document.documentElement.dataset.ready")
-    assert browser.text("#where b") == "attention"
-
-
-def click(browser, words):
-    browser.driver.find_elements("partial link text", words)[-1].click()
-    browser.wait("return document.readyState === 'complete'")
-    seen(browser)
+    for words in ["1. The forward pass", "attention"]:
+        browser.driver.find_elements("link text", words)[-1].click()
+    browser.wait("return document.querySelector('#where b')?.textContent === 'attention'", 100)
+    assert browser.errors() == []

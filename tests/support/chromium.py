@@ -60,7 +60,7 @@ class Browser:
         """Wait until the script returns a true value. Fail after so many seconds."""
         from selenium.webdriver.support.ui import WebDriverWait
 
-        WebDriverWait(self.driver, seconds, 0.02).until(lambda driver: driver.execute_script(script))
+        WebDriverWait(self.driver, seconds, 0.02).until(lambda _: self.js(script))
 
     def all(self, selector):
         return self.driver.find_elements("css selector", selector)
