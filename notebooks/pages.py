@@ -73,11 +73,7 @@ def write_ready(folder, site):
         subprocess.run(run, cwd=PROJECT, check=True, capture_output=True)
         text = target.read_text("utf-8")
         facts = {"title": title, "description": says, "command": command, "here": file}
-        made = template("ready.html.j2", site | facts | {"root": "../" * file.count("/")})
-        head, top = made.split("<body>")
-        text = text.replace("<title>tokenwise</title>", head, 1)
-        text = text.replace("-src 'none'", "-src 'none'; img-src data:", 1)  # for the icon
-        target.write_text(text.replace("<main>", f"{top}<main>", 1), "utf-8")
+        target.write_text(template("ready.html.j2", site | facts | {"text": text}), "utf-8")
         if "--html" not in words:
             site["steppers"].add(file)
             places = dict.fromkeys(functions(text), file) | places
@@ -113,8 +109,7 @@ def badges(name, path):
 def page(cells, renderer, facts):
     """Return the page of a file. The renderer collects its links and its headings."""
     notebook = new_notebook(cells=cells, metadata={"language_info": {"name": "python"}})
-    facts |= {"root": renderer.root, "headings": renderer.headings}
-    EXPORTER.environment.globals.update(facts)
+    EXPORTER.environment.globals.update(facts, headings=renderer.headings)
     EXPORTER.register_filter("markdown2html", MarkdownWithMath(renderer=renderer).render)
     return EXPORTER.from_notebook_node(notebook)[0]
 
@@ -132,9 +127,8 @@ class Renderer(IPythonRenderer):
 
     def __init__(self, path, places):
         super().__init__(escape=False, path=str(path.parent))
-        self.folder, self.found, self.headings = path.parent, set(), []
-        self.root = "../" * (len(path.relative_to(PROJECT).parts) - 1)
-        self.places = places
+        self.folder, self.places = path.parent, places
+        self.found, self.headings = set(), []
 
     def link(self, text, url, title=None):
         return super().link(without_links(text), self.moved(url), title)
@@ -144,8 +138,8 @@ class Renderer(IPythonRenderer):
         name = name if name in self.places else name.rpartition(".")[2]  # gpt2.softmax: softmax
         if name not in self.places:
             return code
-        place = f"{self.root}{self.places[name]}#function={name}"
-        return f'<a href="{place}" title="Step into it">{code}</a>'
+        place = Path(os.path.relpath(PROJECT / self.places[name], self.folder)).as_posix()
+        return f'<a href="{place}#function={name}" title="Step into it">{code}</a>'
 
     def image(self, text, url, title=None):  # no image from elsewhere: its text instead
         return text if "://" in url else super().image(text, self._src_to_base64(url), title)
