@@ -7,13 +7,15 @@ const TOUR = [...document.querySelectorAll("#places details")];
 // A place that is only asked for in some passes. With a cache, none computes a row again.
 const WHEN = {cached: ({n_cached}) => n_cached > 0, again: ({again}) => again.some(Boolean)};
 
-// Return a bookmark's stop: in this pass and layer if it is there, else the first one.
-function stopOf({dataset: {at, last, when}}) {
+// Return a bookmark's stop: in this pass and layer if it is there, else the first one. data-layer:
+// the last layer's, in which cross-attention says most.
+function stopOf({dataset: {at, last, when, layer}}) {
   const fits = new RegExp(at, "m"), found = range(stops.length).filter((i) =>
     fits.test(`${stops[stops[i].caller]?.text}\n${stops[i].text}`)
     && (!when || WHEN[when](data.passes[stops[i].pass])));
   const {pass, part} = stops[state.at], inPass = found.filter((i) => stops[i].pass === pass);
   const inPart = inPass.filter((i) => stops[i].part === part);
+  if (layer) return (inPass.length ? inPass : found).at(-1);
   const [best] = [inPart, inPass, found].filter((some) => some.length);
   return last ? best?.findLast((i) => stops[i].frame === stops[best[0]].frame) : best?.[0];
 }
