@@ -63,3 +63,5 @@ if __name__ == "__main__":
         main(*sys.argv[1:])
     except UserError as error:
         sys.exit(f"error: {error}")
+    except KeyboardInterrupt:
+        sys.exit("interrupted")
