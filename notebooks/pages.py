@@ -16,7 +16,6 @@ from latex2mathml.converter import convert
 from nbconvert import HTMLExporter
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 from nbformat.v4 import new_markdown_cell, new_notebook
-from steps import Steps, data_of, functions
 
 PROJECT = Path(__file__).resolve().parent.parent
 SITE = PROJECT / "notebooks/site"  # the templates, the style and the texts
@@ -30,6 +29,8 @@ IDEA = re.compile(r"^\| (.+?) \| \[\w+\]\((pico/\w+\.py)\)", re.MULTILINE)  # a 
 def write_site(folder, name, lesson, table):
     """Write the site into a folder. name: owner/name on GitHub, or None. lesson: makes a lesson's
     cells. table: {a lesson's file without .ipynb: (its title, ...)}."""
+    from steps import Steps, data_of  # here, because only the site needs the whole project
+
     site = {"chapters": chapters(table), "name": name}
     site["address"] = f"https://{name.replace('/', '.github.io/')}/" if name else ""
     shutil.copy(PROJECT / "page/pictures/code.png", folder / "preview.png")
@@ -63,6 +64,8 @@ def chapters(table):  # -> [(part, title, page), ...], in the order of the book
 
 def write_ready(folder, site):
     """Run the commands of ready.txt, which write pages. Return {function: page with it}."""
+    from steps import functions
+
     places, site["steppers"] = {}, set()
     blocks = (SITE / "ready.txt").read_text("utf-8").strip().split("\n\n")
     for command, title, says in map(str.splitlines, blocks):
