@@ -41,7 +41,7 @@ def main(name="", *words):
             raise nothing
         return code_html(record, tokenizers[0], most=MOST_BYTES)
 
-    with writing(file, recording(files), make) as record:
+    with writing(file, recording(files, keep=True), make) as record:
         codes = [f.__code__ for f in vars(module).values() if isinstance(f, FunctionType)]
         places = {(files.get(code.co_filename), code.co_name) for code in codes}
         if not places & record.adder.loops.keys():

@@ -41,7 +41,7 @@ def stepping(model, n_prompt, *functions):
         raise UserError(NO_PASS)
     if n_prompt > MOST_TOKENS:
         raise UserError(f"--code takes {MOST_TOKENS} tokens, not {n_prompt}: shorten the prompt")
-    return recording(files_of(*functions), model)
+    return recording(files_of(*functions), model, keep=True)
 
 
 def code_html(record, tokenizer, ids=(), n_prompt=0, most=MOST_BYTES) -> str:

@@ -293,10 +293,10 @@ def root(x):  # the array of which x is a view
 
 
 @contextlib.contextmanager
-def recording(files, model=None, most=MOST_PASSES, texts=MOST_TEXTS):
+def recording(files, model=None, most=MOST_PASSES, texts=MOST_TEXTS, keep=False):
     """Yield a Record of what the functions in these files compute. files: see `files_of`; model:
-    the main one, if it is known; most: how many passes of the model over each of so many texts. An
-    error after the first pass stays in the block: it is `raised`, so that a page can show it."""
+    the main one, if it is known; most: how many passes of the model over each of so many texts;
+    keep: an error after the first pass stays in `raised`, so that a page can show it."""
     record, plain, added = Record(files, model, most, texts), {}, {}
     for file, name in files.items():
         tree, record.adder.file = ast.parse("".join(linecache.getlines(file))), name
@@ -309,7 +309,7 @@ def recording(files, model=None, most=MOST_PASSES, texts=MOST_TEXTS):
         yield record
     except Exception as error:
         record.fail(error)
-        if not record.passes:
+        if not (keep and record.passes):
             raise
     finally:
         exchange(plain)
