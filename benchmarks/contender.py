@@ -225,7 +225,7 @@ class Replay(Drafter):
         self.n_vocab, self.text, self.share = n_vocab, text, share
         self.rng = np.random.default_rng(0)
 
-    def propose(self, ids, n):
+    def propose(self, ids, n):  # -> at most n drafts, and a one-hot q [n_vocab] for each
         right = self.text[len(ids) : len(ids) + n]
         drafts = [t if self.rng.random() < self.share else (t + 1) % self.n_vocab for t in right]
         return drafts, one_hots(drafts, self.n_vocab)

@@ -34,7 +34,7 @@ def take(tensors: Tensors, words: str, sizes: Sizes, at: str = "", flip: bool = 
     array is missing or has another shape, or if a call without `at`, the last one, leaves any."""
     params: Params = {}
 
-    def put(place, name, *shape):
+    def put(place, name, *shape):  # the array `name`, of our shape, at "attn.q.w" in the tree
         if name not in tensors:
             if wrapped := [other for other in tensors if f".{at or name}" in other]:
                 prefix = wrapped[0].partition(at or name)[0]

@@ -53,10 +53,13 @@ def code_html(record, tokenizer, ids=(), n_prompt=0, most=MOST_BYTES) -> str:
     own = [one.ids for i, one in enumerate(record.passes) if i not in record.encoders]
     ids, n_prompt = list(ids) or record.texts[-1], n_prompt or len(own[0])
     axes = axes_in(record)
+    found = Flow({name: record.trees[name] for name in shown_files(record)}).ids
+    are_ids = [place for place in found if isinstance(place, int | str)]
     for level, limits in enumerate(LIMITS):
         packing = Packing(record, axes, ids, level)
         first = "The page shows the first passes over a text. " * bool(record.later)
-        data = about(record, tokenizer, packing) | {"n_prompt": n_prompt, "limits": first + limits}
+        data = about(record, tokenizer, packing)
+        data |= {"n_prompt": n_prompt, "limits": first + limits, "are_ids": are_ids}
         page = included("code/code.html").replace("<!-- data -->", packing.text(data))
         page = page.replace("<!-- files -->", "".join(map(in_html, shown_files(record).items())))
         if len(page) <= most:
@@ -73,15 +76,12 @@ def about(record, tokenizer, packing):
         [one.model == record.first, one.n_cached, one.ids, length, i in record.encoders, one.text]
         for i, (one, length) in enumerate(zip(record.passes, packing.lengths))
     ]
-    files = shown_files(record)
-    source = files[record.passes[-1].function[0]]
-    are_ids = Flow({name: record.trees[name] for name in files}).ids
+    source = shown_files(record)[record.passes[-1].function[0]]
     return {
         "stops": packing.stops,
         "values": packing.values,
         "nodes": record.nodes,
         "operands": record.adder.operands,
-        "are_ids": [place for place in are_ids if isinstance(place, int | str)],
         "callers": [caller for caller, _ in record.frames],
         "passes": passes,
         "ids": packing.ids,
