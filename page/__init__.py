@@ -24,7 +24,6 @@ from page.code import SMALL, code_html, stepping
 from page.pack import included, label, packed
 from page.recorder import passes, recording
 from page.run import die, read_draws, read_passes, watching
-from page.why import KEEP, parts
 from samplers import make_sampler
 
 NAMES = "model method seed loop draft drafter gamma beams length_penalty"
@@ -124,7 +123,7 @@ def record(tokenizer, sequence: Sequence, run, source=(), steps=(), settings=SLI
     temperature = given.get("temperature") or 1.0
     data["temperatures"] = sorted({*(np.arange(1, 21) / 10), temperature})
     arrays = look_inside(sequence, data)
-    shown = named_ids(data) | {*arrays["best"].flat}  # "best" includes the rivals
+    shown = named_ids(data) | {*arrays["best"].flat}
     data["labels"] = {int(id): label(tokenizer, id) for id in shown}
     data["arrays"] = {name: packed(array) for name, array in arrays.items()}
     return data
@@ -155,7 +154,7 @@ def look_inside(sequence, data):
     """Add the model's numbers to `data`, and return the large arrays. The model reads the whole
     text again in one pass. This gives the numbers of a run with a cache, except for rounding."""
     model, came, n = sequence.model, sequence.ids[1:], len(sequence.ids) - 1
-    with recording(model, dict.fromkeys(KEEP, np.copy) | {"softmax": rounded}) as calls:
+    with recording(model, {"block": np.copy, "softmax": rounded}) as calls:
         logits = model(np.array(sequence.ids[:-1]))  # [n, n_vocab]: row i predicts token i + 1
     blocks, keys = calls[-1].named("block"), calls[-1].named("attention")[0].inputs["k"]
     data |= {"n_layer": len(blocks), "n_head": model.n_head}
@@ -165,15 +164,9 @@ def look_inside(sequence, data):
 
     logprobs = log_softmax(logits)
     data["logprobs"] = logprobs[range(n), came].tolist()
-    data["unit"] = None
     seen = logprobs if data["beams"] else logits  # beam search filters log P, not logits
     n_best = max(64, min(256, 40_000 // n), 16 + int(data["settings"]["top_k"]))
     arrays = candidates(seen, sequence, data["temperatures"], n_best)
-    added = parts(calls[-1], model, came, arrays["rivals"])
-    if added is not None:
-        unit = max(float(np.abs(added).max()), 1e-9) / 32767
-        arrays["added"] = np.rint(added / unit).astype("i2")
-        data |= {"unit": unit, "n_parts": added.shape[-1]}
     return arrays | attention_weights(calls[-1], n, data["source"])
 
 

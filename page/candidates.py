@@ -19,9 +19,7 @@ N_EXTRA = 12  # of n stored tokens, the first n - N_EXTRA are surely the best of
 
 
 def candidates(logits, sequence, temperatures, n):  # [n_rows, n_vocab] -> arrays [n_rows, ...]
-    """Return data about n tokens per row: see the top of this file. rivals: the model's best tokens
-    except the generated one; for the other names, see `others_of` and `run_of`."""
-    n_rivals = max(3, min(10, 1600 // len(logits), logits.shape[-1] - 1))
+    """Return data about n tokens per row: see the top of this file, `others_of`, and `run_of`."""
     names = filter_names(sequence.sampler)
     before, after = edges(names)
     rows = []
@@ -40,7 +38,6 @@ def candidates(logits, sequence, temperatures, n):  # [n_rows, n_vocab] -> array
         stored.sort(key=lambda x: (-first[x], -row[x]))  # from best to worst, then the removed ones
         others = np.delete(np.arange(len(row)), stored)
         found = {"best": stored, "logits": row[stored]}
-        found["rivals"] = own[own != came][:n_rivals]
         found["first"] = (first - row)[stored]
         found["last"] = added[stored]
         found["by"] = by[stored].astype(np.uint8)

@@ -4,9 +4,8 @@ Python reports each call and each return to a profile function. The recorder is 
 a model needs no hooks. It records the functions of gpt2.py, of the families and of the model's own
 file, except _private ones.
 
-For the page, a model needs `params`, methods `block` and `self_attention`, and functions with
-gpt2.py's names and arguments: attention with q and k, softmax, merge_heads, feed_forward,
-layer_norm (or rms_norm), and linear with x and w.
+For the page, a model needs `params`, a method `block`, and functions with gpt2.py's names and
+arguments: attention with q and k, softmax, and linear with x and w.
 """
 
 import contextlib
@@ -18,9 +17,6 @@ import numpy as np
 
 import gpt2
 from families import layers, llama, seq2seq
-
-# the function of a sublayer -> the name of its part in a block's parameters
-SUBLAYERS = {"self_attention": "attn", "cross_attention": "cross", "feed_forward": "mlp"}
 
 
 class Call:

@@ -12,12 +12,12 @@ function weightsAt(head, row, ofSource) {
   return squares.map((square) => square / total);
 }
 
-// Return the head to show: the chosen one, if any; else the head with the largest effect. If the
-// effects are unknown, it is the head with the largest single weight.
+// Return the head to show: the chosen one, if any; else the head with the largest single weight. The
+// first token of the text does not count: many heads look there when they find nothing.
 function shownHead(row) {
   if (state.head !== null) return state.head;
-  const sizes = has.parts ? addedByHeads(addedAt(row)).map(Math.abs)
-    : HEADS.map((_, head) => Math.max(...weightsAt(head, row, has.source)));
+  const sizes = HEADS.map((_, head) =>
+    Math.max(...weightsAt(head, row, has.source).slice(has.source ? 0 : 1)));
   return sizes.indexOf(Math.max(...sizes));
 }
 
@@ -69,9 +69,8 @@ function drawHeads() {
   const says = HEADS.map((name, head) => `head ${name}, pattern: ${inWords(patterns[head])}`);
   fillGrid(find(".heads"), (name, head) => element("button", {title: says[head],
     "aria-label": says[head], "aria-pressed": "false", "data-head": name, tabindex: -1,
-    onclick: () => choose(head)}, thumbnail(head), signedTrack(0, 1)));
+    onclick: () => choose(head)}, thumbnail(head)));
   steer(find(".heads"), n_head);
-  find("#most").hidden = !has.parts;
   const plain = says.filter((_, head) => isUsual(patterns[head]));
   fill(find("#patterns ul"), plain.map((text) => element("li", text)));
   find("#patterns").hidden = !plain.length;
@@ -111,25 +110,18 @@ function choose(head) {
 // --- one row: the head's weights when the model predicted the selected token ---
 
 function showAttention() {
-  const row = state.selected - 1, came = data.ids[row + 1], before = data.ids[row];
+  const row = state.selected - 1, before = data.ids[row];
   const first = arrays.skipped[0] + 1;
   if (!isStored(row)) {
     for (const text of ["#text", "#source p"]) tint(find(text), []);
     return tell("#attention", {first}, "missing");
   }
-  const head = shownHead(row), added = has.parts ? addedByHeads(addedAt(row)) : [];
-  const rival = has.parts && stored("rivals", row)[rivalAt(row)];
-  const liked = favorites[head] ??= favorite(head);
-  tell("#attention", {head: HEADS[head], pattern: inWords(patterns[head]), ...liked, came, before,
-    rival, first, added: signed(added[head] ?? 0)},
-  "stored", first > 1 && "skipped", liked.often && "often",
-  isUsual(patterns[head]) && "usual", has.parts ? "pushed" : "named", has.source && "source",
-  has.parts && state.head === null && "most", added[head] < 0 ? "against" : "for");
+  const head = shownHead(row), liked = favorites[head] ??= favorite(head);
+  tell("#attention", {head: HEADS[head], pattern: inWords(patterns[head]), ...liked, before, first},
+    "stored", first > 1 && "skipped", liked.often && "often", isUsual(patterns[head]) && "usual",
+    has.source ? "source" : "own", state.head === null && "most");
   mark(find(".heads"), "aria-pressed", head);
   find("#most").setAttribute("aria-pressed", state.head === null);
-  const most = Math.max(...added.map(Math.abs));
-  find(".heads").querySelectorAll(".signed").forEach((bar, i) =>
-    bar.replaceWith(signedTrack(added[i] ?? 0, most)));
   find("#from").replaceChildren(...liked.from.slice(0, 8).map(chip), liked.often > 8 ? " …" : "");
   find("#whole canvas").replaceWith(thumbnail(head, 120));
   find("#whole").style.setProperty("--at", (row + 0.5) / n_rows);

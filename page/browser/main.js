@@ -2,7 +2,7 @@
 
 function goTo(token) {
   state.selected = clamp(token, 1, n_rows);
-  state.die = state.rival = null;
+  state.die = null;
   show();
 }
 
@@ -14,7 +14,6 @@ function select(token) {  // the user selected a token
 function show() {
   showText();
   showCandidates();
-  showWhy();
   showAttention();
   showLens();
   showCache();

@@ -6,14 +6,13 @@ const {passes, n_layer, n_head} = data;
 const n_rows = data.ids.length - 1;  // row i predicts token i + 1
 // The last new token ends the text. Like the command line, the heading does not count it.
 const ended = data.ids.length > data.n_prompt && data.stop_ids.includes(data.ids.at(-1));
-const has = {parts: data.unit !== null, source: data.source.length > 0};
+const has = {source: data.source.length > 0};
 const PLAIN = {temperature: 1, top_k: 0, top_p: 1, min_p: 0};  // settings that change nothing
 const SAMPLER = Object.keys(PLAIN);
 const given = Object.fromEntries(SAMPLER.map((name) => [name, data.settings[name]]));
 const state = {
   selected: data.logprobs.indexOf(Math.min(...data.logprobs.slice(data.n_prompt - 1))) + 1 || 1,
   head: null,  // the chosen head's index in HEADS; null: shownHead decides
-  rival: null,  // the token to compare with the generated one; null: the best other token
   die: null, ...given,
 };
 
@@ -40,15 +39,13 @@ function tell(selector, values, ...cases) {
 }
 
 // line: a row of a table. bar: an item of a list of bars. track: a bar of length p in [0, 1], and
-// its outline of length plain. signedTrack: a bar from the middle to the right, or left if x < 0.
+// its outline of length plain.
 const line = (kind, name, ...cells) => element(`tr${kind}`, element("th", {scope: "row"}, name),
   cells.map((cell) => (cell?.tagName === "TD" ? cell : element("td", cell))));
 const bar = (kind, name, p, plain, says = percent) => element(`li${kind}`,
   element("span.name", name), track(p, plain), element("span.number", says(p)));
 const track = (p, plain = 0) =>
   element("span.track", {"--p": p, "--plain": plain, "aria-hidden": "true"});
-const signedTrack = (x, most) => element(x < 0 ? "span.signed.minus" : "span.signed",
-  {"--x": Math.min(1, Math.abs(x) / most), "aria-hidden": "true"});
 
 // --- words ---
 

@@ -7,7 +7,7 @@ import pytest
 
 import page
 from samplers import make_sampler, min_length
-from tests.support.pages import METHODS, RUNS, banning, recorded, run
+from tests.support.pages import RUNS, banning, recorded, run
 
 pytestmark = pytest.mark.slow
 SETTINGS = [  # settings of the sliders
@@ -32,7 +32,7 @@ def test_a_page_opens_without_errors_or_requests_and_fits(browser, name):
     assert len(browser.all("#text .token")) == len(data["ids"])
     shown = {section.get_attribute("id") for section in browser.all("section:not([hidden])")}
     more = {"beam": {"beams"}, "en-de": {"beams", "alignment"}, "drafts": {"drafts"}}
-    expected = {"candidates", "why", "attention", "lens", "cache"} | more.get(name, set())
+    expected = {"candidates", "attention", "lens", "cache"} | more.get(name, set())
     assert shown == expected
     browser.js("select(data.n_prompt + 3)")
     assert browser.errors() == []
@@ -152,25 +152,6 @@ def test_the_cut_says_how_many_it_keeps_and_what_they_had(browser, stories):
         assert "removed" not in above and "removed" in below
     browser.slide("temperature", 2)  # the cut lies among the tokens that are not stored
     assert browser.js(rows)[-1] == "cut"
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_the_parts_in_the_page_add_up(browser, method):
-    """They add up to the difference that the table states, which is that of the two logits."""
-    browser.open(page.html(run(method)))
-    found = browser.js("""return range(n_rows).map((row) => {
-        Object.assign(state, {selected: row + 1, rival: null});
-        showWhy();
-        const all = (selector) => [...document.querySelectorAll(`#why ${selector}`)];
-        const {tokens, came} = chain(row, given), rival = stored("rivals", row)[0];
-        return [all("td.number").map((cell) => Number(cell.textContent.replace("−", "-"))),
-                all(".signed").map((bar) => Number(bar.style.getPropertyValue("--x"))),
-                Math.log(tokens[came].model / tokens.find(({id}) => id === rival).model)];
-    })""")
-    for numbers, bars, difference in found:
-        assert sum(numbers[:-1]) == pytest.approx(numbers[-1], abs=0.06)
-        np.testing.assert_allclose(bars, np.abs(numbers) / np.abs(numbers).max(), atol=0.02)
-        assert numbers[-1] == pytest.approx(difference, abs=0.02)
 
 
 def test_a_bet_shows_p_q_and_the_die(browser):
