@@ -118,8 +118,6 @@ def record(tokenizer, sequence: Sequence, run, source=(), steps=(), settings=SLI
     data["draws"] = read_draws(run, sequence, "beams" if steps else "unknown")
     data["work"] = sum(call.multiply_adds for call in passes(run, sequence.model))
     data["drafting"] = sum(call.multiply_adds for call in run) - data["work"]
-    is_drafted = any(one["bets"] for one in data["passes"])
-    data["seconds"] = seconds(run, sequence) if is_drafted else []
     temperature = given.get("temperature") or 1.0
     data["temperatures"] = sorted({*(np.arange(1, 21) / 10), temperature})
     arrays = look_inside(sequence, data)
@@ -138,16 +136,6 @@ def named_ids(data):  # -> all token ids in a page's data
     for one in data["passes"]:
         named |= {token for token, *_ in one["bets"] + one["residual"]}
     return named
-
-
-def seconds(run, sequence):
-    """Return the seconds of the model's passes, of all passes, and of one token at a time."""
-    model, cache = sequence.model, sequence.model.new_cache()
-    with recording(model) as alone:
-        for ids in np.split(sequence.ids[:-1], range(sequence.n_prompt, len(sequence.ids) - 1)):
-            model(ids, cache, last=1)
-    calls = passes(run, model), [call for call in run if call.name == "__call__"], alone
-    return [sum(call.seconds for call in each) for each in calls]
 
 
 def look_inside(sequence, data):

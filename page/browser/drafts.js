@@ -20,7 +20,6 @@ function drawDrafts() {
   find("#drafts").hidden = !betting;
   if (!betting) return;
   const all = rounds.map(outcomes), {work} = data, n_read = sum(passes.map((pass) => pass.new));
-  const [own, all_models, alone] = data.seconds;
   const n = (kind) => all.flat().filter((outcome) => outcome.kind === kind).length;
   const share = (all) => percent(n("accepted") / (all || 1));
   const tested = n("accepted") + n("rejected");
@@ -28,10 +27,8 @@ function drawDrafts() {
     of_tested: share(tested), of_proposed: share(tested + n("unread")),
     accepted: n("accepted"), rejected: n("rejected"), own: n("own"), unread: n("unread"),
     after: n("own") - n("rejected"), model: compact.format(work), drafter:
-    compact.format(data.drafting), plain: compact.format(work * n_rows / n_read),
-    seconds: own.toPrecision(2), drafting: (all_models - own).toPrecision(2),
-    alone: alone.toPrecision(2)}, passes[0].new < data.n_prompt && "prompt", ended && "ended",
-  all_models < alone ? "paid" : "lost", all_models > own && "drafter");
+    compact.format(data.drafting), plain: compact.format(work * n_rows / n_read)},
+  passes[0].new < data.n_prompt && "prompt", ended && "ended");
   const draft = ({token, kind}) => element(`span.draft.${kind}`, {title: kind}, chip(token));
   fill(find("#drafts ol"), {"--columns": Math.max(...all.map((drafts) => drafts.length))},
     rounds.map((pass, i) => element("li", element("button", {tabindex: -1, "aria-pressed": "false",
