@@ -1,6 +1,6 @@
 """Compare tokenwise with other libraries on the same weights, and its methods with each other.
 
-    pip install -r benchmarks/requirements.txt     # onnxruntime and onnx are optional
+    pip install -r benchmarks/requirements.txt
     python -m benchmarks.benchmark --machine "AMD Zen 4"
     python -m benchmarks.benchmark --rounds 0      # only prints the tables again
 
@@ -91,8 +91,7 @@ def one_round(folders, names, args):
     """For each process of a round, yield a group of measures, a contender and {measure: number}."""
     for name in names:
         for model, folder in folders.items():
-            if model == "124M" or name != "onnxruntime":
-                yield model, name, ask(name, folder, "speeds", args)
+            yield model, name, ask(name, folder, "speeds", args)
         for n in PROMPTS if name in COMMANDS else ():
             yield f"command: {n} tokens in, 100 out", name, whole(name, folders["124M"], n, args)
     yield "methods", "tokenwise", ask("tokenwise", folders["124M"], "methods", args)
@@ -181,8 +180,6 @@ def main():
             raise SystemExit(f"transformers makes the checkpoints: pip install -r {needed}")
         for model, folder in folders.items():
             once(folder, checkpoints.make, model)
-        if "onnxruntime" in names:
-            once(folders["124M"] / "onnx", checkpoints.onnx, folders["124M"])
         results[args.machine] = measure(folders, names, args)
     if args.rounds >= 3:
         file.write_text(json.dumps(results, indent=1) + "\n")

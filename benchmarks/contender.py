@@ -9,11 +9,9 @@ verify drafts: then they compute the logits of all positions.
 
 import importlib.util
 import json
-import os
 import statistics
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
 from threadpoolctl import threadpool_info
@@ -39,7 +37,6 @@ PASSES = {  # name -> rows, tokens in the cache, new tokens per row
     "wavefront 512": (1, 0, 512),  # tokenwise with examples/wavefront.py
     "wavefront 1000": (1, 0, 1000),
 }
-THREADS = int(os.environ.get("OMP_NUM_THREADS", 1))  # for contenders that ignore this variable
 
 
 class Tokenwise:
@@ -110,61 +107,7 @@ class Transformers:
             self.cache.crop(length - self.cache.get_seq_length())  # crop(-n) removes n tokens
 
 
-class OnnxRuntime:
-    """GPT-2 in onnxruntime, from the subfolder "onnx". Its caches have n_ctx slots. Attention reads
-    only the first `length` slots."""
-
-    packages = ("onnxruntime", "onnx", "tokenizers")
-
-    def __init__(self, folder):
-        import onnxruntime
-
-        self.folder, self.onnxruntime = Path(folder), onnxruntime
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = THREADS
-        self.session = onnxruntime.InferenceSession(self.folder / "onnx/model.onnx", options)
-        shapes = {value.name: value.shape for value in self.session.get_inputs()}
-        self.rooms = {name: shape for name, shape in shapes.items() if name.startswith("past")}
-        self.n_ctx = self.rooms["past k 0"][2]
-        self.n_vocab = self.session.get_outputs()[-1].shape[-1]
-
-    def encode(self, text):  # str -> ids
-        from tokenizers import ByteLevelBPETokenizer
-
-        files = [str(self.folder / name) for name in ("vocab.json", "merges.txt")]
-        return ByteLevelBPETokenizer.from_file(*files).encode(text).ids
-
-    def fresh(self, n_rows):  # makes an empty cache of n_rows rows
-        self.length, self.binding = 0, self.session.io_binding()
-        for name, (_, *room) in self.rooms.items():
-            cache = np.zeros((n_rows, *room), np.float32)
-            cache = self.onnxruntime.OrtValue.ortvalue_from_numpy(cache)
-            self.binding.bind_ortvalue_input(name, cache)
-            name = name.replace("past", "present")  # the output overwrites the input
-            self.binding.bind_ortvalue_output(name, cache)
-
-    def step(self, ids, last=1):  # [n_rows, n_new] -> [n_rows, last, n_vocab]
-        n_rows, n_new = ids.shape
-        length = self.length + n_new
-        inputs = {
-            "ids": ids,
-            "positions": np.arange(self.length, length),
-            "first": np.array([n_new - last]),
-            "length": np.array(length, np.int32),
-            "lasts": np.full(n_rows, length - 1, np.int32),
-        }
-        for name, array in inputs.items():
-            self.binding.bind_cpu_input(name, array)
-        self.binding.bind_output("logits")
-        self.session.run_with_iobinding(self.binding)
-        self.length = length
-        return self.binding.get_outputs()[-1].numpy()
-
-    def cut(self, length):  # the cache keeps its first `length` tokens
-        self.length = length
-
-
-CONTENDERS = {"tokenwise": Tokenwise, "transformers": Transformers, "onnxruntime": OnnxRuntime}
+CONTENDERS = {"tokenwise": Tokenwise, "transformers": Transformers}
 
 
 def installed():
