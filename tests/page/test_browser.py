@@ -134,26 +134,6 @@ def test_a_die_falls_where_samplers_draw_puts_it(browser, stories):
     assert len(fell) > 3
 
 
-def test_the_cut_says_how_many_it_keeps_and_what_they_had(browser, stories):
-    """It may keep more tokens than the table lists, or an unknown number of them."""
-    rows = "return [...find('#candidates tbody').children].map((row) => row.className)"
-    data = recorded(*stories, "Once upon a time there", 2, temperature=0.7, top_p=0.9)
-    browser.open(page.html(data))
-    browser.js("select(5)")
-    for p in (0.5, 0.9, 0.97):
-        browser.slide("top_p", p)
-        tokens = chain(browser, 4, {"temperature": 0.7, "top_p": p})["tokens"]
-        left = [token for token in tokens if token["p"] > 0]
-        before = 100 * sum(token["tempered"] for token in left)
-        says = browser.text(".handle")
-        assert f"keeps {len(left)} of 3,329 tokens. At temperature 0.7 they had" in says
-        assert f"had {before:.1f} % together, and the others {100 - before:.1f} %" in says
-        above, _, below = " ".join(browser.js(rows)).partition("cut")
-        assert "removed" not in above and "removed" in below
-    browser.slide("temperature", 2)  # the cut lies among the tokens that are not stored
-    assert browser.js(rows)[-1] == "cut"
-
-
 def test_a_bet_shows_p_q_and_the_die(browser):
     data, rejections = run("drafts"), 0
     browser.open(page.html(data))

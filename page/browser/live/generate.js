@@ -1,4 +1,4 @@
-// Generation: how to read a text with a cache, draw the next token, and switch heads off.
+// Generation: how to read a text with a cache, and draw the next token.
 
 // Read a text, except for the beginning that it shares with an earlier text. rows: for each token,
 // the logits of the token after it, and log_sum = log(sum(exp(logits))).
@@ -36,16 +36,6 @@ function ranked(logits, settings) {
 function draw(candidates, u) {
   let mass = 0;
   return (candidates.find(([, p]) => (mass += p) > u) ?? candidates[0])[0];
-}
-
-// Return a model in which these heads ("layer.head") add nothing: their columns of c_proj are 0.
-function without({params, n_head, stop_ids, eps}, heads) {
-  const d_head = params.wte[0].length / n_head, blocks = params.blocks.map((block, layer) => {
-    const {attn, attn: {c_proj}} = block, kept = (i) => !heads.includes(`${layer}.${i}`);
-    const w = c_proj.w.map((row) => row.map((x, i) => x * kept(Math.floor(i / d_head))));
-    return {...block, attn: {...attn, c_proj: {...c_proj, w}}};
-  });
-  return new GPT2({...params, blocks}, n_head, stop_ids, eps);
 }
 
 // Return the parameters that live.py packed. shapes: JSON of the parameters, with shapes instead of

@@ -1,4 +1,4 @@
-// The live panel: choose a token and generate from there, switch heads off, compare branches.
+// The live panel: choose a token, generate from there, and compare branches.
 
 const N_NEW = 40;  // how many tokens to generate after a click
 while (!document.documentElement.dataset.ready)  // the page is drawn first
@@ -14,15 +14,12 @@ const model = new GPT2(params, packed.n_head, packed.stop_ids, packed.eps);
 const tokenizer = new Tokenizer(words);
 Object.assign(data.labels, words.labels);
 
-// A branch is a text with the results of `read`: `whole` comes from the model with all its heads.
-// If some heads are off, `part` comes from the model without them.
 const panel = {
+  // A branch has a name, and what `read` returned of its text.
   branches: [], current: null, n_opened: 0,
   place: 0,  // an index into the current text: the page shows the candidates for this token
-  model: null,  // the model without the heads that are off; null: all are on
   writing: false, done: Promise.resolve(), n_deeds: 0,
 };
-const reading = ({whole, part}) => part ?? whole;
 const here = (selector) => find(`#live ${selector}`);
 
 // Stop generating, wait until the user's earlier actions are done, do this one, show the result.
@@ -32,16 +29,13 @@ function act(deed) {
   panel.done = panel.done.then(pause).then(deed).then(show).then(() => work(-1));
 }
 
-// Say that the model is at work. Meanwhile the switches wait.
-function work(by) {
+function work(by) {  // say that the model is at work
   panel.n_deeds += by;
   here(".busy").textContent = panel.n_deeds ? "The model is at work ..." : "";
-  here(".switches").ariaBusy = `${panel.n_deeds > 0}`;
 }
 
 async function change(branch, ids) {
-  branch.whole = await read(model, ids, branch.whole);
-  if (panel.model) branch.part = await read(panel.model, ids, branch.part);
+  branch.text = await read(model, ids, branch.text);
 }
 
 // Open a new branch. The beginning that it shares with the branch `from` is not read again.
@@ -53,7 +47,7 @@ async function open(ids, from = {}) {
 }
 
 function select(branch, place) {
-  Object.assign(panel, {current: branch, place: clamp(place, 1, branch.whole.ids.length)});
+  Object.assign(panel, {current: branch, place: clamp(place, 1, branch.text.ids.length)});
 }
 
 function close(branch) {
@@ -63,17 +57,17 @@ function close(branch) {
 
 // Write these tokens at the selected place, then generate. If text stood there, open a new branch.
 async function go_on(...first) {
-  const {current, place} = panel, {ids} = current.whole, text = [...ids.slice(0, place), ...first];
-  if (text.length > model.n_ctx) return;
-  if (place < ids.length) await open(text, current);
-  else await change(current, text);
+  const {current, place} = panel, {ids} = current.text, all = [...ids.slice(0, place), ...first];
+  if (all.length > model.n_ctx) return;
+  if (place < ids.length) await open(all, current);
+  else await change(current, all);
   panel.writing = true;
   for (let left = N_NEW; panel.writing && left > 0 && !ended(panel.current); left--) await write();
   panel.writing = false;
 }
 
 async function write() {
-  const {current} = panel, {ids, rows} = reading(current);
+  const {current} = panel, {ids, rows} = current.text;
   const candidates = ranked(rows.at(-1).logits, state);
   await change(current, [...ids, draw(candidates, Math.random())]);
   select(current, Infinity);
@@ -81,16 +75,7 @@ async function write() {
   await new Promise(requestAnimationFrame);
 }
 
-const ended = ({whole: {ids}}) => model.stop_ids.includes(ids.at(-1)) || ids.length >= model.n_ctx;
-
-async function switch_heads() {
-  const off = here(".switches").querySelectorAll("input:not(:checked)");
-  panel.model = off.length ? without(model, Array.from(off, ({value}) => value)) : null;
-  for (const branch of panel.branches) {
-    delete branch.part;
-    await change(branch, branch.whole.ids);
-  }
-}
+const ended = ({text: {ids}}) => model.stop_ids.includes(ids.at(-1)) || ids.length >= model.n_ctx;
 
 // --- what is shown ---
 
@@ -100,19 +85,19 @@ function show() {
   show_candidates();
   const {current, place, writing} = panel;
   find("#write").textContent = writing ? "Stop" : "Write on from the framed place";
-  find("#write").disabled = place === current.whole.ids.length && ended(current);
+  find("#write").disabled = place === current.text.ids.length && ended(current);
   if (in_text) here(".current [tabindex='0']").focus();
   else if (focused.dataset.key) here(`[data-key="${focused.dataset.key}"]`)?.focus();
 }
 
 // Return a branch as an element. The beginning that it shares with the current branch is pale.
 function card(branch) {
-  const {ids} = branch.whole, {current, place, branches} = panel, chosen = branch === current;
-  const same = chosen ? 0 : common(ids, current.whole.ids), pieces = tokenizer.pieces(ids);
+  const {ids} = branch.text, {current, place, branches} = panel, chosen = branch === current;
+  const same = chosen ? 0 : common(ids, current.text.ids), pieces = tokenizer.pieces(ids);
   const token = (i) => piece(ids[i], pieces[i] ?? "…", i < same ? ".token.same" : ".token", {
     role: "option", tabindex: -1, "aria-selected": "false",
     onclick: () => act(() => select(branch, i)),
-    "--surprise": i % ids.length ? Math.min(1, surprise_at(reading(branch), i) / 10) : 0,
+    "--surprise": i % ids.length ? Math.min(1, surprise_at(branch.text, i) / 10) : 0,
     "aria-label": i < ids.length ? label(ids[i]) : "what comes next"});
   const text = element("div.text", {role: "listbox", "aria-label": branch.name, lang: ""},
     [...ids.keys(), ids.length].map(token));
@@ -128,41 +113,33 @@ function card(branch) {
 }
 
 function surprise(branch, from) {
-  const bits = branch.whole.ids.slice(from).map((_, i) => surprise_at(reading(branch), from + i));
+  const bits = branch.text.ids.slice(from).map((_, i) => surprise_at(branch.text, from + i));
   const mean = sum(bits) / (bits.length || 1);
   return plural(bits.length, "token") + (bits.length ? `, ${mean.toFixed(1)} bits each` : "");
 }
 
 function show_candidates() {
-  const {current, place} = panel, {ids} = current.whole;
-  const at = ({rows}) => ranked(rows[place - 1].logits, PLAIN), found = at(reading(current));
-  const before = new Map(current.part ? at(current.whole) : []);  // p with all heads on
-  const best = new Set([...found.slice(0, 10), ...[...before].slice(0, 3)].map(([id]) => id));
-  const shown = found.filter(([id]) => best.has(id) || id === ids[place]);
-  tell("#live .columns", {before: ids[place - 1]});
-  here(".bars").replaceChildren(...shown.map(([id, p], i) => candidate(id, p, before.get(id), i)));
+  const {current, place} = panel, {ids} = current.text;
+  const found = ranked(current.text.rows[place - 1].logits, PLAIN);
+  const shown = found.filter(([id], i) => i < 10 || id === ids[place]);
+  tell("#live .candidates", {before: ids[place - 1]});
+  here(".bars").replaceChildren(...shown.map(([id, p], i) => candidate(id, p, i)));
   steerOnly(here(".bars"), 1);
 }
 
-function candidate(id, p, before, i) {
-  const onclick = () => act(() => go_on(id)), {current: {whole}, place} = panel;
+function candidate(id, p, i) {
+  const onclick = () => act(() => go_on(id)), {current: {text}, place} = panel;
   const name = element("button", {"data-key": `candidate ${i}`, tabindex: -1, onclick}, chip(id));
-  const made = bar(id === whole.ids[place] ? ".chosen" : "", name, p, before);
-  return fill(made, {"data-p": p, "data-token": id},
-    element("small", before === undefined ? "" : `was ${percent(before)}`));
+  const made = bar(id === text.ids[place] ? ".chosen" : "", name, p);
+  return fill(made, {"data-p": p, "data-token": id});
 }
 
-fillGrid(here(".switches"), (name) => element("input", {type: "checkbox", role: "switch",
-  checked: true, value: name, tabindex: -1, "aria-label": `head ${name}`, title: `head ${name}`,
-  onclick: (event) => panel.n_deeds && !panel.writing && event.preventDefault(),
-  onchange: () => act(switch_heads)}));
-steerOnly(here(".switches"), n_head);
 const lost = data.filters.filter((name) => ![...SAMPLER, "min_length"].includes(name)).map(dashed);
 tell("#live .lead", {lost: lost.join(", ")}, lost.length && "lost");
 const form = here("form"), area = here("textarea");
 find("#write").onclick = () => (panel.writing ? panel.writing = false : act(() => go_on()));
 find("#edit").onclick = () => {
-  const ids = panel.current.whole.ids.filter((id) => !tokenizer.special.has(id));
+  const ids = panel.current.text.ids.filter((id) => !tokenizer.special.has(id));
   area.value = tokenizer.pieces(ids).join("");
 };
 form.onsubmit = (event) => {
@@ -174,4 +151,4 @@ act(async () => {
   await open(data.ids);
   select(panel.current, state.selected);
 });
-globalThis.live = {model, tokenizer, panel, read, ranked, draw, without};
+globalThis.live = {model, tokenizer, panel, read, ranked, draw};
