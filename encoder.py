@@ -18,7 +18,6 @@ Models are Unsupervised Multitask Learners", section 2.2.
 """
 
 import codecs
-import functools
 from collections import Counter
 from collections.abc import Callable, Iterable
 
@@ -133,7 +132,7 @@ class Tokenizer:
         self.end_of_text = self.special.get("<|endoftext|>")
         self.tokens = sorted(vocab, key=vocab.__getitem__)
         self._ranks = {pair: rank for rank, pair in enumerate(merges)}
-        self._word_ids = functools.lru_cache(2**16)(self._encode_word)  # words recur in a text
+        self._known: dict[str, list[int]] = {}  # the ids of each word so far: words recur
 
     def encode(self, text: str, special: bool = False) -> list[int]:
         """Step 6: return a text's ids. Special tokens in it are plain text unless special=True."""
@@ -161,14 +160,13 @@ class Tokenizer:
             return token.encode()
         return bytes(CHAR_TO_BYTE[char] for char in token)
 
-    def __reduce__(self):  # pickle cannot copy the cache of words
-        return Tokenizer, (self.vocab, self.merges), {"end_of_text": self.end_of_text}
-
     def plain_ids(self, text: str) -> list[int]:  # special tokens in it are plain text
         return [id for word in gpt2_words(as_unicode(text)) for id in self._word_ids(word)]
 
-    def _encode_word(self, word):
-        return [self.vocab[symbol] for symbol in merge_all(spell(word), self._ranks)]
+    def _word_ids(self, word):
+        if word not in self._known:
+            self._known[word] = [self.vocab[x] for x in merge_all(spell(word), self._ranks)]
+        return self._known[word]
 
 
 def as_unicode(text: str) -> str:

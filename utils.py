@@ -41,12 +41,10 @@ def load(name_or_folder: str | Path, fetch: bool = True) -> tuple[Any, Any]:
             raise ValueError(f"model_type is {kind:.50}, not one of {', '.join(READERS)}")
         tokenizer = read_tokenizer(folder, kind)
         model = READERS[kind](folder, config, tokenizer.n_vocab)
-        set_ends(model, folder, config, tokenizer.end_of_text)
+        set_ends(model, folder, config, tokenizer)
         if {*range(model.n_vocab, tokenizer.n_vocab)} - {*tokenizer.special.values()}:
             sizes = f"the tokenizer has {tokenizer.n_vocab} tokens, the model {model.n_vocab}"
             raise ValueError(f"{sizes}: one of them belongs to another model")
-        if (tokenizer.end_of_text or 0) >= model.n_vocab:  # a token without an embedding
-            tokenizer.end_of_text = None
         return tokenizer, model
 
 

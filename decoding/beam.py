@@ -71,25 +71,17 @@ def beam_search(
     that receives each step's candidates. ends: ends(new ids) is true where a text ends, besides a
     stop id. The model's cache needs a method `select`, as gpt2.Cache has."""
     check_prompt(prompt, model.n_vocab, model.n_ctx - 1)
-    fits = 1 <= n_return <= width and n >= 1
-    check(fits, f"n={n} is below 1, or n_return={n_return} is not from 1 to width={width}")
-    fits = type(early_stopping) is bool or early_stopping == "never"
-    check(fits, f"early_stopping is {early_stopping!r}, not True, False or 'never'")
-    check(abs(length_penalty) <= 50, f"length_penalty is {length_penalty}, not from -50 to 50")
+    check_settings(n, width, length_penalty, early_stopping, n_return)
     n = min(n, model.n_ctx - len(prompt))
-    # Enough candidates to keep `width` beams, even if all stop ids rank higher.
-    n_candidates = max(2, 1 + len(model.stop_ids)) * width
-    beams, finished = [Candidate(0, (), 0.0, "kept")], []
-    cache = model.new_cache(1)
+    beams, finished, cache = [Candidate(0, (), 0.0, "kept")], [], model.new_cache(1)
 
     def is_end(ids):  # step n ends all texts
         return len(ids) == n or ids[-1] in model.stop_ids or ends(ids)
 
-    for _ in range(n):
+    for length in range(1, n + 1):
         texts = [[*prompt, *beam.ids] for beam in beams]
-        logits = advance(model, texts, cache)  # [n_beams, n_vocab]
-        totals = summed_log_probs(logits, beams, texts, filters)
-        step = rank(totals, beams, n_candidates, width, is_end)
+        totals = summed_log_probs(advance(model, texts, cache), beams, texts, filters)
+        step = rank(totals, beams, len(model.stop_ids), width, is_end)
         if trace is not None:
             trace.append(step)
         beams = [c for c in step if c.status == "kept"]
@@ -98,12 +90,27 @@ def beam_search(
         if not beams:
             break
         if len(finished) == width:
-            best = hope(beams[0], n, length_penalty, early_stopping)
-            if early_stopping is True or best <= finished[-1].score:
+            later = n if early_stopping == "never" and length_penalty > 0 else length
+            hope = beams[0].log_probability / later**length_penalty
+            if early_stopping is True or hope <= finished[-1].score:
                 break
         cache.select([beam.parent for beam in beams])
     check(finished, "no text is left: all tokens are removed, or logits are not numbers")
     return finished[:n_return]
+
+
+def hypothesis(candidate, length_penalty):
+    """Return a finished candidate with its score."""
+    score = candidate.log_probability / len(candidate.ids) ** length_penalty
+    return Hypothesis([*candidate.ids], candidate.log_probability, score)
+
+
+def check_settings(n, width, length_penalty, early_stopping, n_return):
+    fits = 1 <= n_return <= width and n >= 1
+    check(fits, f"n={n} is below 1, or n_return={n_return} is not from 1 to width={width}")
+    fits = type(early_stopping) is bool or early_stopping == "never"
+    check(fits, f"early_stopping is {early_stopping!r}, not True, False or 'never'")
+    check(abs(length_penalty) <= 50, f"length_penalty is {length_penalty}, not from -50 to 50")
 
 
 def summed_log_probs(logits, beams, texts, filters):  # [n_beams, n_vocab] -> same
@@ -114,9 +121,11 @@ def summed_log_probs(logits, beams, texts, filters):  # [n_beams, n_vocab] -> sa
     return totals
 
 
-def rank(totals, beams, n_candidates, width, is_end):  # totals [n_beams, n_vocab]
-    """Return the n_candidates best candidates, best first. A candidate that ends is "finished" if
-    it is among the first `width`, else "dropped". The first `width` others are "kept"."""
+def rank(totals, beams, n_stop_ids, width, is_end):  # totals [n_beams, n_vocab]
+    """Return the best candidates, best first: enough to keep `width` beams, even if all stop ids
+    rank higher. A candidate that ends is "finished" if it is among the first `width`, else
+    "dropped". The first `width` others are "kept"."""
+    n_candidates = max(2, 1 + n_stop_ids) * width
     step, n_kept = [], 0
     for place, index in enumerate(top_indices(totals.ravel(), n_candidates).tolist()):
         row, token = divmod(index, totals.shape[1])
@@ -128,18 +137,6 @@ def rank(totals, beams, n_candidates, width, is_end):  # totals [n_beams, n_voca
             n_kept += status == "kept"
         step.append(Candidate(row, ids, float(totals[row, token]), status))
     return step
-
-
-def hypothesis(candidate, length_penalty):
-    """Return a finished candidate with its score."""
-    score = candidate.log_probability / len(candidate.ids) ** length_penalty
-    return Hypothesis([*candidate.ids], candidate.log_probability, score)
-
-
-def hope(beam, n, length_penalty, early_stopping):
-    """Return what a beam would score now; for "never", after n tokens without losing P."""
-    length = n if early_stopping == "never" and length_penalty > 0 else len(beam.ids)
-    return beam.log_probability / length**length_penalty
 
 
 def top_indices(x, k):  # [n] -> the indices of the k largest, largest first, ties in order

@@ -53,19 +53,22 @@ def read_ids(config: dict, key: str, n_vocab: int, default: int | None = None) -
     return ids
 
 
-def set_ends(model: Any, folder: Path, config: dict, end_of_text: int | None) -> None:
+def set_ends(model: Any, folder: Path, config: dict, tokenizer: Any) -> None:
     """Set what starts and ends a model's texts: stop_ids (without eos_token_id: end_of_text), an
     encoder-decoder's start_ids, and generation_config: the settings in generation_config.json, or
     else in config.json. Raises ValueError."""
+    if (tokenizer.end_of_text or 0) >= model.n_vocab:  # a token without an embedding
+        tokenizer.end_of_text = None
     settings = read_json(folder / "generation_config.json", optional=True) or config
     if settings.get("force_bos_token_to_be_generated"):  # only in the first BART summarisers
         settings = {FORCED[0]: settings["bos_token_id"]} | settings
     forced = {key: read_ids(settings, key, model.n_vocab) for key in FORCED if key in settings}
     settings = settings | {key: (*ids, None)[0] for key, ids in forced.items()}
     model.generation_config = settings
-    model.stop_ids = tuple(read_ids(config | settings, "eos_token_id", model.n_vocab, end_of_text))
+    config, end = config | settings, tokenizer.end_of_text
+    model.stop_ids = tuple(read_ids(config, "eos_token_id", model.n_vocab, end))
     if hasattr(model, "read"):
-        model.start_ids = read_start(config | settings, model.n_vocab)
+        model.start_ids = read_start(config, model.n_vocab)
 
 
 def read_start(config: dict, n_vocab: int) -> list[int]:

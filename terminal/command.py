@@ -26,6 +26,8 @@ def run(words: list[str], session: Any = None, rows: Any = ()) -> None:
     rows = rows or session.rows(prompts)  # encode
     if "compare" in given:
         return views.compare(session, rows)
+    if session.settings["method"] == "speculative" and "drafter" not in session.own:
+        session.draft_model()  # load it before the clock starts; its errors are about no prompt
     kind = views.Explained if "explain" in given else Json if session.settings["json"] else Text
     output = kind(session, rows)
     page: Any = contextlib.nullcontext()

@@ -24,7 +24,6 @@ from terminal.plugin import part
 from terminal.row import Row
 from terminal.streams import about
 
-MAX_ROWS = 16  # how many texts run at once
 load_draft = lru_cache(1)(utils.load)
 
 
@@ -71,10 +70,7 @@ class Session:
 
     def start(self, row: Row, generator: Callable = lambda seed: seed) -> Sequence:
         """Begin a row, or continue its text. generator: makes a random generator from the seed."""
-        model: Any
         settings, config = self.settings, self.config
-        if settings["method"] == "speculative" and "drafter" not in self.own:
-            self.draft_model()  # load it before the clock starts
         row.started = time.perf_counter()
         model, ids = begin(self.model, row.prompt_ids)
         if model is not self.model:  # it has read the prompt: the text begins without it
@@ -104,11 +100,9 @@ class Session:
     def run_batch(self, rows: list[Row]) -> None:
         """Run several rows as one batch, if the method can. After an error, `loop` continues each
         row alone, and the row that has failed fails again."""
-        if self.settings["method"] == "speculative" and "drafter" not in self.own:
-            self.draft_model()  # its errors are about no prompt
         if len(rows) > 1 and self.settings["method"] == "cached" and "loop" not in self.own:
             with contextlib.suppress(Exception):
-                for sequence, _ in continuous((self.start(row) for row in rows), MAX_ROWS):
+                for sequence, _ in continuous(map(self.start, rows), max_rows=16):
                     next(row for row in rows if row.sequence is sequence).feed()
 
     def draft_model(self) -> Any:
