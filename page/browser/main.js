@@ -30,13 +30,15 @@ function drawHeader() {
     : greedy ? "greedy" : "one by one";
   const settings = SAMPLER.filter((name) => given[name] !== PLAIN[name])
     .map((name) => `${dashed(name)} ${given[name]}`).join(", ");
-  const drafts = {ngram: "by counts of n-grams", lookup: "copied from the text"}[method];
+  const drafts = {ngram: "by counts of n-grams", lookup: "copied from the text",
+    speculative: `by ${drafter ?? draft ?? "a drafter"}`};
   const acted = (name, i) => name !== "min_length" || arrays.by.includes(i + 1);
   const filters = data.filters.filter(acted).filter((name) => !SAMPLER.includes(name));
   const surprise = sum(range(n_drawn).map((i) => bits(data.n_prompt + i)));
   tell("header", {...data.settings, model: model ? `The model “${model}”` : "A model", settings, n,
     bits: (surprise / n_drawn).toFixed(1), beams: n_beams, greedily: greedy ? "greedily" : "",
-    drafts: drafts ?? `by ${drafter ?? draft ?? "a drafter"}`, filters: filters.map(dashed).join(", "), given: has.source
+    drafts: drafts[method] ?? `by ${method ?? "a drafter"}`,
+    filters: filters.map(dashed).join(", "), given: has.source
       ? plural(data.source.length, "source token") : plural(data.n_prompt, "token")},
   how, has.source && "source", gamma && "gamma", n_drawn && "new", ended && "ended",
   filters.length && "filters",
