@@ -6,22 +6,7 @@ import re
 
 import pytest
 
-import utils
-from generate import generate
-from samplers import make_sampler
 from tests.support.commands import HOUSE, SEQ2SEQ, TIMES, write_letters
-
-
-def test_sampling_options_make_the_sampler(console, letters):
-    tokenizer, model = utils.load(str(letters))
-    settings = {"temperature": 1.5, "top_p": 0.9, "min_p": 0.01, "top_k": 20}
-    settings |= {"repetition_penalty": 1.3, "no_repeat_ngram": 2}
-    sampler = make_sampler(**settings)
-    expected = list(generate(model, tokenizer.encode("the cat"), 20, sampler, seed=5))
-    words = [w for name in settings for w in ("--" + name.replace("_", "-"), settings[name])]
-    [row] = console.json("the cat", "-n", 20, "--seed", 5, *words)
-    assert (row["ids"], row["seed"]) == (expected, 5)
-
 
 HOT = {"do_sample": True, "seed": 4}
 

@@ -1,16 +1,13 @@
 """The interactive prompt: texts that go on, commands, options, mistakes, pipes and a terminal."""
 
-import os
 import re
-import signal
-import sys
 
 import numpy as np
 import pytest
 
 import utils
 from gpt2 import log_softmax
-from tests.support.commands import HOUSE, N_CTX, finished, make_terminal, process, write_letters
+from tests.support.commands import HOUSE, N_CTX, finished, make_terminal, write_letters
 
 BART = HOUSE / "tests" / "fixtures" / "seq2seq" / "bart"
 
@@ -163,29 +160,6 @@ def test_lines_may_come_from_a_pipe(letters):
     assert err.startswith(b"(3 tokens") and b"\nno command /nonsense" in err
     assert err.count(b"\n") == 4  # two errors, and a line of statistics for each of two texts
     assert b"cannot read standard input: 'utf-8' codec can't decode byte 0xe9" in err
-
-
-WAITING = """
-def for_signal(logits, ids):
-    while len(ids) > 3:  # signal.pause() would miss an earlier signal
-        pass
-    return logits
-"""
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="NOT RUN: Windows sends no such signal")
-def test_ctrl_c_stops_a_text_and_the_session_goes_on(letters, tmp_path):
-    (tmp_path / "waiting.py").write_text(WAITING)
-    with process("--interactive", "--model", letters, "-n", 9) as running:
-        running.stdin.write(f"/filter {tmp_path}/waiting.py:for_signal\na\n".encode())
-        running.stdin.flush()
-        seen = b""
-        while not re.search("› .* › a", seen.decode(errors="ignore"), re.DOTALL):
-            assert (new := os.read(running.stdout.fileno(), 4096))
-            seen += new
-        running.send_signal(signal.SIGINT)
-        out, _ = running.communicate(b"/filter off\nthe cat\n", timeout=60)
-    assert b"\n(stopped)\n" in out and b"the cattmt" in out and running.returncode == 0
 
 
 # On a terminal, EVIL would set the title and a colour, clear the screen and reverse the letters.

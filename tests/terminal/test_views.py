@@ -131,14 +131,6 @@ def test_no_drafts_and_no_encoder_are_counted(console):
     assert table(out)["ngram"]["accepted"] == "-" and "without the encoder" in err
 
 
-def test_compare_shows_a_difference(console, tmp_path):
-    loop = "def wrong(model, sequence):\n    while sequence.running:\n"
-    (tmp_path / "own.py").write_text(loop + "        yield sequence.append(66)\n")
-    words = "the cat", "--compare", "-n", 6, "--loop", f"{tmp_path}/own.py:wrong"
-    rows = table(console.text(*words))
-    assert rows["cached"]["ids"] == "DIFFERENT" and rows["ngram"]["ids"] == "as naive"
-
-
 def test_compare_with_sampling_and_with_a_full_context(console):
     how = ["--temperature", 0.9, "--seed", 5]
     status, out, err = console("the cat", "a", "--compare", "-n", 8, *how)
