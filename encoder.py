@@ -75,7 +75,7 @@ def merge(symbols: list[str], pair: tuple[str, str]) -> list[str]:
     return merged
 
 
-# Step 3: no merge crosses the end of a word; otherwise "dog." and "dog!" would take tokens, too. A
+# Step 3: no merge crosses the end of a word; otherwise "dog." and "dog!" would become tokens. A
 # space just before a word belongs to it: of several, \s+(?!\S) leaves the last one to the word.
 # \p{L}: a letter of any script; \p{N}: a number, such as 7 or ½.
 PATTERN = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"

@@ -27,7 +27,7 @@ def read_json(path: Path, optional: bool = False) -> dict:
 
 
 def read_sizes(config: dict, *keys: str) -> list[int]:
-    """Return the values of these keys, such as n_layer. Raises ValueError if one is no size."""
+    """Return the values of these keys, such as n_layer. Raises ValueError if one is not a size."""
     for key in keys:
         if type(size := config.get(key)) is not int or size < 1:
             raise ValueError(f"{key} = {size!r:.100} in config.json is not a positive whole number")
@@ -42,7 +42,7 @@ def activation(name: str) -> Callable:
 
 
 def read_ids(config: dict, key: str, n_vocab: int, default: int | None = None) -> list[int]:
-    """Return config[key], or the default, as a list. Drop, with a note, what is no id."""
+    """Return config[key], or the default, as a list. Drop what is not an id, and print a note."""
     given = config.get(key, default)
     given = given if isinstance(given, list) else [given] * (given is not None)
     ids = [id for id in given if type(id) is int and 0 <= id < n_vocab]

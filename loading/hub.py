@@ -18,7 +18,7 @@ EXTRAS = """generation_config.json tokenizer_config.json chat_template.jinja add
 
 def missing(folder: Path, extras: Iterable[str] = EXTRAS) -> Iterator[str]:
     """Yield each file that loading would read and that is neither in the cache nor known to be
-    missing on the hub. What comes later depends on the earlier files: download them at once."""
+    missing on the hub. Download each file at once, because the next ones depend on it."""
 
     def lacks(*files):
         absent = folder.parents[1] / ".no_exist" / folder.name  # where huggingface_hub notes it

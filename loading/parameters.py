@@ -1,4 +1,4 @@
-"""Takes a checkpoint's arrays, {name: array}, into a model's tree of parameters.
+"""Moves a checkpoint's arrays, {name: array}, into a model's tree of parameters.
 
 A reader lists its family's parameters as words. wpe=wpe.weight is an array, ours=theirs. A layer
 attn.q=self_attn.q_proj is {"w": [n_out, n_in]}, and a norm is {"g": [d]}; with a + at the end, it

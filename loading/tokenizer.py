@@ -23,8 +23,8 @@ MARKS = re.compile("<s>|<pad>|</s>|[a-z]{2}_[A-Z]{2}")  # tokens around a text; 
 
 
 def read_tokenizer(folder: Path, model_type: str) -> Any:
-    """Return the tokenizer of a model of this type. Its `encode` adds the marks that tokenizer.json
-    says, such as BOS, but none that would end a text. UserError if files are missing or damaged."""
+    """Return the tokenizer of a model of this type. Its `encode` adds the marks of tokenizer.json,
+    such as BOS, but none that would end a text. UserError if files are missing or damaged."""
     settings = read_json(folder / "tokenizer_config.json", optional=True)
     if (path := folder / "tokenizer.json").is_file():
         if model_type == "gpt2" and (tokenizer := read_gpt2_json(folder)):

@@ -46,7 +46,7 @@ def run(words: list[str], session: Any = None, rows: Any = ()) -> None:
 
 
 def read_prompts(given: dict) -> list[str]:
-    """Return the prompts. - is standard input, and so is no prompt: echo TEXT | python ..."""
+    """Return the prompts. - is standard input, and so is a missing prompt in a pipe."""
     prompts = given["prompts"] or ["-"] * (not sys.stdin.isatty())
     if "-" in prompts:
         with utf8("standard input"):

@@ -25,7 +25,7 @@ WHOLE |= dict(beams=(1, 1000), gamma=(1, math.inf))
 RANGES = WHOLE | dict(temperature=(0, math.inf), top_p=(0, 1), min_p=(0, 1))
 RANGES |= dict(repetition_penalty=(1e-9, 1e9), length_penalty=(-50, 50))
 
-# Settings of a checkpoint that are not supported -> the number that, like None, changes no text.
+# Settings of a checkpoint that are not supported -> the value that, like None, turns them off.
 OFF = """suppress_tokens begin_suppress_tokens bad_words_ids force_words_ids constraints
     sequence_bias stop_strings max_time exponential_decay_length_penalty penalty_alpha dola_layers
     encoder_no_repeat_ngram_size epsilon_cutoff eta_cutoff watermarking_config diversity_penalty

@@ -26,7 +26,7 @@ class Text:
 
     @contextlib.contextmanager
     def closing(self) -> Iterator[None]:
-        """If an error or Ctrl-C ends this `with` block, print what there is of the rows."""
+        """If an error or Ctrl-C ends this `with` block, print the rest of the rows so far."""
         try:
             yield
         except BaseException:

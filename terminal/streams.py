@@ -55,8 +55,8 @@ def about(number: int, prompts: list[str]) -> Iterator[None]:
 
 
 def report(error: BaseException, before: str = "") -> None:
-    """Print an error in one line. Print Python's traceback if nobody foresaw the error, or if it
-    arose in a part that the user wrote. End the program if its output is closed."""
+    """Print an error in one line. Print Python's traceback if the error is unexpected, or if a part
+    that the user wrote raised it. End the program if its output is closed."""
     if isinstance(error, bdb.BdbQuit):  # the user has left the debugger; `python -m pdb` catches it
         raise error
     frames = traceback.walk_tb(error.__traceback__)
