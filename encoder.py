@@ -165,7 +165,8 @@ class Tokenizer:
 
     def _word_ids(self, word):
         if word not in self._known:
-            self._known[word] = [self.vocab[x] for x in merge_all(spell(word), self._ranks)]
+            symbols = merge_all(spell(word), self._ranks)
+            self._known[word] = [self.vocab[symbol] for symbol in symbols]
         return self._known[word]
 
 

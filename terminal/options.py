@@ -166,7 +166,8 @@ def resolve(given: dict, generation_config: dict) -> dict[str, Any]:
     samples = bool(generation_config.get("do_sample"))
     config: dict[str, Any] = {"temperature": 1.0} if samples else {}
     for name, key in CONFIG.items():
-        if (value := generation_config.get(key)) is not None:
+        if generation_config.get(key) is not None:
+            value = generation_config[key]
             value = checked(name, value, key) if name in RANGES else value
             if samples or name not in SAMPLING:
                 config[name] = value

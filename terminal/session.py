@@ -59,7 +59,8 @@ class Session:
 
     def rows(self, prompts: list[str]) -> list[Row]:
         """Encode prompts. In a chat, a prompt follows the earlier turns."""
-        rows, end, seed = [], self.tokenizer.end_of_text, self.settings["seed"]
+        rows, end = list[Row](), self.tokenizer.end_of_text
+        seed = self.settings["seed"]
         seed = secrets.randbits(32) if seed is None else seed
         for number, prompt in enumerate(map(as_unicode, prompts)):
             with about(number, prompts):
