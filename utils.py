@@ -37,7 +37,7 @@ def load(name_or_folder: str | Path, fetch: bool = True) -> tuple[Any, Any]:
     remedy = f"if a file is damaged, {again(folder)}"
     with explained(f"the model in {folder} cannot be used", remedy, MALFORMED):
         config = read_json(folder / "config.json")
-        if (kind := str(config["model_type"])) not in READERS:
+        if (kind := str(config.get("model_type"))) not in READERS:
             raise ValueError(f"model_type is {kind:.50}, not one of {', '.join(READERS)}")
         tokenizer = read_tokenizer(folder, kind)
         model = READERS[kind](folder, config, tokenizer.n_vocab)

@@ -52,7 +52,10 @@ def writing(file: str, recorder, make):
     if target.is_dir():
         raise UserError(f"{file} is a folder: a page needs the name of a file")
     unfinished = target.with_name(f"{secrets.token_hex(8)}.unfinished")  # a name that is free
-    unfinished.touch(exist_ok=False)  # fail now, rather than after a long text
+    try:
+        unfinished.touch(exist_ok=False)  # fail now, rather than after a long text
+    except OSError as error:
+        raise UserError(f"{file} cannot be written: {error.strerror}; check its folder") from None
     unfinished.unlink()
     for left in target.parent.glob("[0-9a-f]" * 16 + ".unfinished"):
         if left.stat().st_mtime < time.time() - 60:  # a killed process has left it
