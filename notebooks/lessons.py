@@ -37,7 +37,7 @@ sys.path.insert(0, str(PROJECT))
 
 from workshop import engine  # noqa: E402
 from workshop.engine import Part, judge, stubs  # noqa: E402
-from workshop.mistakes import NAMES, TEXTS  # noqa: E402
+from workshop.mistakes import NAMES, TEXTS, of  # noqa: E402
 
 MOST_SECONDS = 20  # a result that takes longer counts as an endless loop
 SEARCH_SECONDS = 8.0  # a search for the name of a mistake begins no new try after so long
@@ -207,7 +207,10 @@ def share(lesson):
     ours += re.split(r"^# exercise .*\n", solutions, flags=re.M)[1:]
     TEXTS[source], NAMES[source] = "\n\n\n".join(ours), names
     exec((solved / f"checks/{lesson}.py").read_text(encoding="utf-8"), checks)
-    return SimpleNamespace(checks=checks, ours=ours, first_lines=first_lines, questions=questions)
+    parts = {name: part for name, part in checks.items() if isinstance(part, Part)}
+    for name, part in parts.items():
+        parts[name] = part._replace(mistakes=of(" ".join(part.names), part.mistakes))
+    return SimpleNamespace(checks=parts, ours=ours, first_lines=first_lines, questions=questions)
 
 
 def is_stub(answer):
@@ -303,9 +306,8 @@ def report(name=""):
     lesson = this_lesson()
     lines = [f"{name or 'no name'}: {lesson}, {time.strftime('%Y-%m-%d %H:%M')}"]
     for part in share(lesson).checks.values():
-        if isinstance(part, Part):
-            tries, says = tried.get(part.names, (0, "not solved"))
-            lines.append(f"{says}, tries: {tries}, {' and '.join(part.names)}")
+        tries, says = tried.get(part.names, (0, "not solved"))
+        lines.append(f"{says}, tries: {tries}, {' and '.join(part.names)}")
     path = Path(re.sub(r"\W+", "-", f"report-{lesson}-{name}") + ".txt").resolve()
     with path.open("a", encoding="utf-8") as file:
         print(*lines, *dict.fromkeys(guesses), "", sep="\n", file=file)

@@ -2,9 +2,9 @@
 
 from workshop.compare import Seen
 from workshop.engine import Part
-from workshop.mistakes import mistakes, of
+from workshop.mistakes import mistakes
 
-KNOWN = mistakes("""
+WRONG = mistakes("""
 [notebooks/choosing.ipynb allowed]
 with the end always allowed: only after a complete match
     fits[end] = -> fits[end] = True or
@@ -37,6 +37,7 @@ of `catch`, the share of right answers that are accepted
 
 
 def see_allowed(m, seed):
+    """Look at the pieces that may follow five texts, with four patterns."""
     pieces = [" a", " ab", "b", "<|end|>", "c", " ", "bc", "."]
     for pattern in "( ab)+c?", " a.*", "( a| ab)[.]", ".*":
         for text in "", " a", " ab", " abc", " a.":
@@ -58,6 +59,7 @@ def begins(one, other):  # not the same both ways
 
 
 def see_most_alike(m, seed):
+    """Look at the text that is chosen, with three measures of likeness."""
     for likeness, texts in (
         (begins, ["abc", "ab", "a"]),
         (equal, ["b", "a", "a"]),
@@ -68,6 +70,7 @@ def see_most_alike(m, seed):
 
 
 def see_corrected(m, seed):
+    """Look at the shares of texts that occur once, twice, and with different masses."""
     for drawn in (
         [("a", [0.5, 0.1]), ("b", [0.5, 0.4])],
         [("x", [0.8, 0.5]), ("y", [0.8, 0.01]), ("x", [0.8, 0.5]), ("z", [0.2])],
@@ -78,11 +81,12 @@ def see_corrected(m, seed):
 
 
 def see_trusted(m, seed):
+    """Look at four shares, one of them tiny."""
     for given in (0.5, 0.9, 0.3), (0.01, 1, 0.05), (0.2, 0.6, 0.1), (0.9, 0.5, 0.5):
         yield Seen(f"p, catch, slip = {given}", round(float(m.trusted(*given)), 4))
 
 
-exercise_allowed = Part(("allowed",), see_allowed, of("allowed", KNOWN))
-exercise_most_alike = Part(("most_alike",), see_most_alike, of("most_alike", KNOWN))
-exercise_1 = Part(("corrected",), see_corrected, of("corrected", KNOWN))
-exercise_2 = Part(("trusted",), see_trusted, of("trusted", KNOWN))
+exercise_allowed = Part(("allowed",), see_allowed, WRONG)
+exercise_most_alike = Part(("most_alike",), see_most_alike, WRONG)
+exercise_1 = Part(("corrected",), see_corrected, WRONG)
+exercise_2 = Part(("trusted",), see_trusted, WRONG)

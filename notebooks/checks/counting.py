@@ -6,9 +6,9 @@ import numpy as np
 from page.recorder import counted
 from workshop.compare import Seen
 from workshop.engine import Part
-from workshop.mistakes import mistakes, of
+from workshop.mistakes import mistakes
 
-KNOWN = mistakes("""
+WRONG = mistakes("""
 [notebooks/counting.ipynb pass_flops]
 without the factor 2: a multiplication and an addition
     24 * d**2 * n_new, 4 * d -> 12 * d**2 * n_new, 2 * d
@@ -55,10 +55,11 @@ def part(names, axes, *cases):
                 label = f"{name}({', '.join(map(str, case))})"
                 yield Seen(label, found if found is None else np.array(found, float), axes)
 
-    return Part(names, observe, of(" ".join(names), KNOWN))
+    return Part(names, observe, WRONG)
 
 
 def see_chunked(m, seed):
+    """Look at the last logits and the FLOPs, with chunks of three sizes."""
     model, ids = lessons.tiny_model(11, seed=3), np.array([3, 1, 4, 1, 5, 9])
     for size in 3, 4, 99:
         logits, flops, _ = counted(model, m.chunked, model, ids, size)
@@ -70,5 +71,5 @@ A, B = (5, 224, 3329), (12, 768, 50257)  # shapes
 exercise_pass_flops = part(("pass_flops",), "", (A, 1, 1), (A, 5, 9), (B, 5, 5), (B, 1, 500))
 exercise_passes = part(("naive_passes", "cached_passes"), "pass, number", (3, 4), (1, 1), (5, 1))
 exercise_1 = part(("wasted",), "", ([10, 40, 25],), ([9, 9],), ([1, 300],))
-exercise_2 = Part(("chunked",), see_chunked, of("chunked", KNOWN))
+exercise_2 = Part(("chunked",), see_chunked, WRONG)
 exercise_3 = part(("window_saves",), "", (A, 300, 64), (B, 500, 1), ((2, 8, 5), 9, 4), (A, 10, 99))

@@ -5,11 +5,11 @@ import numpy as np
 
 from workshop.compare import Seen
 from workshop.engine import Part
-from workshop.mistakes import mistakes, of
+from workshop.mistakes import mistakes
 
 MODEL, RNG = lessons.tiny_model(11, seed=3), np.random.default_rng(0)
 JOINT = RNG.dirichlet(np.ones(7**4)).reshape((7,) * 4)
-KNOWN = mistakes("""
+WRONG = mistakes("""
 [notebooks/factorization.ipynb log_factors]
 without the shift: row i is about ids[i + 1]
     model(ids[:-1]) -> model(ids[1:])
@@ -57,10 +57,11 @@ def part(names, axes, *cases, change=np.array):
                 found = found if found is None else change(np.asarray(found, float))
                 yield Seen(f"{name} {label}", found, axes)
 
-    return Part(names, observe, of(" ".join(names), KNOWN))
+    return Part(names, observe, WRONG)
 
 
 def see_factors_of(m, seed):
+    """Look at how many factors there are, and at each factor."""
     found = m.factors_of(JOINT.copy())
     yield Seen("how many factors it returns", found and len(found))
     for i, factor in enumerate(found):
@@ -71,7 +72,7 @@ def see_factors_of(m, seed):
 exercise_log_factors = part(
     ("log_factors",), "token", *((f"of {ids}", MODEL, ids) for ids in ([3, 1, 4, 1], [2, 7, 7]))
 )
-exercise_factors_of = Part(("factors_of",), see_factors_of, of("factors_of", KNOWN))
+exercise_factors_of = Part(("factors_of",), see_factors_of, WRONG)
 exercise_1 = part(("bits_per_byte",), "", *((t, 9.5, 7, t) for t in ("a frog.", "süße Äpfel")))
 exercise_2 = part(("first_given_second",), "x1", ("3", JOINT, 3), ("0", JOINT, 0))
 PAIR = "sharpened_texts", "sharpened_tokens"

@@ -4,7 +4,7 @@ import numpy as np
 
 from workshop.compare import Seen
 from workshop.engine import Part
-from workshop.mistakes import mistakes, of
+from workshop.mistakes import mistakes
 
 WRONG = mistakes("""
 [notebooks/fewer_bytes.ipynb quantise restored]
@@ -33,6 +33,7 @@ with the fraction rounded: cut it off
 
 
 def see_quantise(m, seed):
+    """Look at the scales and the whole numbers of five grids, and of zeros."""
     w = np.random.default_rng(0).normal(size=(6, 32)).astype(np.float32)
     for bits, size in (8, 32), (8, 4), (4, 16), (3, 8), (8, 192):
         q, scales = m.quantise(w, bits, size)
@@ -45,6 +46,7 @@ def see_quantise(m, seed):
 
 
 def see_restored(m, seed):
+    """Look at weights whose mean is 5, restored from three grids."""
     w = np.random.default_rng(0).standard_normal((6, 64)).astype(np.float32) + 5
     for bits, size in (2, 64), (3, 16), (4, 32):
         yield Seen(f"{bits} bits, groups of {size}", m.restored(w, bits, size), "n_out, n_in")
@@ -52,17 +54,19 @@ def see_restored(m, seed):
 
 
 def see_largest(m, seed):
+    """Look at the largest models with and without caches, and where nothing fits."""
     for case in (1000, 8, 32, 0, 0), (10**10, 4, 64, 0, 0), (36, 8, 32, 0, 0), (1000, 8, 32, 3, 50):
         yield Seen(f"largest{case}", m.largest(*case))
     yield Seen("largest if not even the caches fit", m.largest(1000, 8, 32, 30, 50))
 
 
 def see_float16(m, seed):
+    """Look at the bits of whole numbers, powers, fractions and extremes."""
     for x in (1, 2, 0.5, -1, 100, 65504, 2.0**-14, -0.333251953125, 1 / 3, 0.9999):
         yield Seen(f"the bits of {x}", f"{int(m.to_float16_bits(np.float32(x))):016b}")
 
 
-exercise_quantise = Part(("quantise",), see_quantise, of("quantise", WRONG))
-exercise_1 = Part(("restored",), see_restored, of("restored", WRONG))
-exercise_2 = Part(("largest",), see_largest, of("largest", WRONG))
-exercise_3 = Part(("to_float16_bits",), see_float16, of("to_float16_bits", WRONG))
+exercise_quantise = Part(("quantise",), see_quantise, WRONG)
+exercise_1 = Part(("restored",), see_restored, WRONG)
+exercise_2 = Part(("largest",), see_largest, WRONG)
+exercise_3 = Part(("to_float16_bits",), see_float16, WRONG)

@@ -5,7 +5,7 @@ import numpy as np
 from gpt2 import causal_mask
 from workshop.compare import Seen
 from workshop.engine import Part
-from workshop.mistakes import mistakes, of
+from workshop.mistakes import mistakes
 
 WRONG = mistakes("""
 [notebooks/forward_pass.ipynb my_attention]
@@ -51,6 +51,7 @@ with w positions in each block: a query itself is one of the w keys
 
 
 def see_attention(m, seed):
+    """Look at the results for a mask that also hides an earlier token."""
     for n_new, n_all, scale in (3, 5, 1), (5, 5, 2), (4, 6, 1):
         rng, shape = np.random.default_rng(n_all), [(2, n, 8) for n in (n_new, n_all, n_all)]
         q, k, v = (rng.normal(0, scale, one).astype(np.float32) for one in shape)
@@ -61,6 +62,7 @@ def see_attention(m, seed):
 
 
 def see_parameters(m, seed):
+    """Look at the number of parameters of two models."""
     for name, sizes in (
         ("the small GPT-2", (50257, 1024, 768, 12)),
         ("stories", (3329, 512, 224, 5)),
@@ -69,6 +71,7 @@ def see_parameters(m, seed):
 
 
 def see_writes(m, seed):
+    """Look at what each head adds to the stream."""
     rng = np.random.default_rng(0)
     mixed, w, b = (rng.normal(size=s).astype(np.float32) for s in ((3, 4, 2), (6, 6), 6))
     parts = np.array(m.written_by_heads(mixed, w, b))
@@ -76,6 +79,7 @@ def see_writes(m, seed):
 
 
 def see_window(m, seed):
+    """Look at four masks, their shapes and type, and how far three models see."""
     for n, w in (5, 2), (5, 5), (4, 1), (7, 3):
         mask = m.window_mask(n, w)
         yield Seen(f"the shape of window_mask({n}, {w})", np.shape(mask))
@@ -85,7 +89,7 @@ def see_window(m, seed):
         yield Seen(f"reach({n_layer}, {w})", m.reach(n_layer, w))
 
 
-exercise_attention = Part(("my_attention",), see_attention, of("my_attention", WRONG))
-exercise_1 = Part(("n_parameters",), see_parameters, of("n_parameters", WRONG))
-exercise_2 = Part(("written_by_heads",), see_writes, of("written_by_heads", WRONG))
-exercise_3 = Part(("window_mask", "reach"), see_window, of("window_mask reach", WRONG))
+exercise_attention = Part(("my_attention",), see_attention, WRONG)
+exercise_1 = Part(("n_parameters",), see_parameters, WRONG)
+exercise_2 = Part(("written_by_heads",), see_writes, WRONG)
+exercise_3 = Part(("window_mask", "reach"), see_window, WRONG)

@@ -6,7 +6,7 @@ import numpy as np
 
 from workshop.compare import Seen
 from workshop.engine import Part
-from workshop.mistakes import mistakes, of
+from workshop.mistakes import mistakes
 
 WRONG = mistakes("""
 [notebooks/history.ipynb probability]
@@ -37,6 +37,7 @@ with the token at a place of the sorted row, not the place of a token
 
 
 def see_probability(m, seed):
+    """Look at the probabilities for k = 0, 1 and 2, also of unseen bytes."""
     tables = [
         {b"": Counter({97: 3, 98: 1, 0: 1})},
         {b"a": Counter({97: 1, 98: 1}), b"b": Counter({0: 4})},
@@ -49,25 +50,28 @@ def see_probability(m, seed):
 
 
 def see_length(m, seed):
+    """Look at the lengths of five codes, some with whole bytes."""
     for p, n in (0.5, 8), (0.5, 9), (0.9, 100), (1.0, 50), (1e-3, 5000):
         found = m.code_length([p] * n)
         yield Seen(f"the bytes of {n} symbols of probability {p}", found)
 
 
 def see_mixed(m, seed):
+    """Look at mixtures with four weights."""
     p, q = np.array([0.9, 0.01, 0.5]), np.array([0.1, 0.6, 0.5])
     for w in 1, 0, 0.5, 0.2:
         yield Seen(f"mixed({p}, {q}, {w})", np.array([m.mixed(p, q, w)]), "number")
 
 
 def see_ranks(m, seed):
+    """Look at the ranks of likely and unlikely tokens."""
     logits = np.random.default_rng(0).standard_normal((4, 50))
     few = logits[:3, :3]
     yield Seen("three ranks of three tokens", np.array(m.ranks(few, [1, 1, 0])), "token")
     yield Seen("ranks of fifty tokens", np.array(m.ranks(logits, [7, 3, 49, 0])), "token")
 
 
-exercise_probability = Part(("probability",), see_probability, of("probability", WRONG))
-exercise_1 = Part(("code_length",), see_length, of("code_length", WRONG))
-exercise_2 = Part(("mixed",), see_mixed, of("mixed", WRONG))
-exercise_3 = Part(("ranks",), see_ranks, of("ranks", WRONG))
+exercise_probability = Part(("probability",), see_probability, WRONG)
+exercise_1 = Part(("code_length",), see_length, WRONG)
+exercise_2 = Part(("mixed",), see_mixed, WRONG)
+exercise_3 = Part(("ranks",), see_ranks, WRONG)

@@ -4,7 +4,7 @@ import numpy as np
 
 from workshop.compare import Seen
 from workshop.engine import Part
-from workshop.mistakes import mistakes, of
+from workshop.mistakes import mistakes
 
 WRONG = mistakes("""
 [notebooks/learning.ipynb back_linear]
@@ -55,6 +55,7 @@ with more rows at once than the memory holds
 
 
 def see_linear(m, seed):
+    """Look at each gradient, for square and other weights."""
     for n, n_in, n_out in (6, 4, 4), (5, 3, 4):
         rng = np.random.default_rng(n)
         dy, x, w = (rng.normal(size=s) for s in ((n, n_out), (n, n_in), (n_out, n_in)))
@@ -66,6 +67,7 @@ def see_linear(m, seed):
 
 
 def see_cross_entropy(m, seed):
+    """Look at the gradients of five tokens and of huge logits."""
     logits = np.random.default_rng(0).normal(0, 2, (5, 7))
     found = m.back_cross_entropy(logits, np.array([3, 0, 3, 6, 1]))
     yield Seen("the gradient for 5 tokens", found, "token, n_vocab")
@@ -74,12 +76,14 @@ def see_cross_entropy(m, seed):
 
 
 def see_embedding(m, seed):
+    """Look at the gradient of a table whose rows are used up to three times."""
     dx = np.random.default_rng(1).normal(size=(5, 3))
     found = m.back_embedding(dx, np.array([2, 5, 2, 0, 2]), 7)
     yield Seen("the gradient of the table for the ids 2 5 2 0 2", found, "token, n_embd")
 
 
 def see_adam(m, seed):
+    """Look at what steps 3 and 1 return."""
     p, g, mean, square = np.random.default_rng(2).uniform(0.1, 2, (4, 6))
     for n in 3, 1:
         for name, found in zip(("p", "mean", "square"), m.adam_step(p, g, mean, square, n, 0.01)):
@@ -87,6 +91,7 @@ def see_adam(m, seed):
 
 
 def see_parts(m, seed):
+    """Look at the gradient of eight rows, and at the rows of each part."""
     inputs, targets = np.random.default_rng(3).normal(size=(2, 8, 4))
     taken = []
 
@@ -102,10 +107,8 @@ def see_parts(m, seed):
         yield Seen(f"how many rows are used in parts of {size}", sum(taken))
 
 
-exercise_linear = Part(("back_linear",), see_linear, of("back_linear", WRONG))
-exercise_cross_entropy = Part(
-    ("back_cross_entropy",), see_cross_entropy, of("back_cross_entropy", WRONG)
-)
-exercise_1 = Part(("back_embedding",), see_embedding, of("back_embedding", WRONG))
-exercise_2 = Part(("adam_step",), see_adam, of("adam_step", WRONG))
-exercise_3 = Part(("in_parts",), see_parts, of("in_parts", WRONG))
+exercise_linear = Part(("back_linear",), see_linear, WRONG)
+exercise_cross_entropy = Part(("back_cross_entropy",), see_cross_entropy, WRONG)
+exercise_1 = Part(("back_embedding",), see_embedding, WRONG)
+exercise_2 = Part(("adam_step",), see_adam, WRONG)
+exercise_3 = Part(("in_parts",), see_parts, WRONG)

@@ -5,7 +5,7 @@ import numpy as np
 from families.llama import rotary_frequencies
 from workshop.compare import Seen
 from workshop.engine import Part
-from workshop.mistakes import mistakes, of
+from workshop.mistakes import mistakes
 
 WRONG = mistakes("""
 [notebooks/llama.ipynb rotate rotate_complex]
@@ -42,6 +42,7 @@ SMALL = {"num_hidden_layers": 5, "num_attention_heads": 8, "hidden_size": 256}
 
 
 def see_rotate(m, seed):
+    """Look at the rotated rows of one head and of two."""
     x, positions = np.random.default_rng(0).standard_normal((2, 5, 8)), np.array([0, 1, 3, 10, 200])
     theta = rotary_frequencies(8, 50)
     yield Seen("the rotated rows", m.rotate(x[0], positions, theta), "token, d")
@@ -49,6 +50,7 @@ def see_rotate(m, seed):
 
 
 def see_complex(m, seed):
+    """Look at the rotated rows and their type."""
     x = np.random.default_rng(0).standard_normal((5, 8))
     found = m.rotate_complex(x, np.arange(3, 8), rotary_frequencies(8, 50))
     yield Seen("the rotated rows", found, "token, d")
@@ -56,6 +58,7 @@ def see_complex(m, seed):
 
 
 def see_size(m, seed):
+    """Look at the sizes for shared heads, for heads of a given width, and for neither."""
     grouped = SMALL | {"num_key_value_heads": 2}
     for config in grouped, grouped | {"head_dim": 64}, SMALL:
         for n_tokens, n_bytes in (1, 4), (100, 2):
@@ -64,13 +67,14 @@ def see_size(m, seed):
 
 
 def see_shared(m, seed):
+    """Look at the means of groups of one, two and four heads."""
     w = np.random.default_rng(0).standard_normal((8, 6))
     for n_head, n_kv_head in (4, 2), (4, 1), (4, 4), (8, 2):
         found = m.shared(w, n_head, n_kv_head)
         yield Seen(f"{n_head} heads that become {n_kv_head}", found, "row, n")
 
 
-exercise_rotate = Part(("rotate",), see_rotate, of("rotate", WRONG))
-exercise_1 = Part(("cache_size",), see_size, of("cache_size", WRONG))
-exercise_2 = Part(("rotate_complex",), see_complex, of("rotate_complex", WRONG))
-exercise_3 = Part(("shared",), see_shared, of("shared", WRONG))
+exercise_rotate = Part(("rotate",), see_rotate, WRONG)
+exercise_1 = Part(("cache_size",), see_size, WRONG)
+exercise_2 = Part(("rotate_complex",), see_complex, WRONG)
+exercise_3 = Part(("shared",), see_shared, WRONG)

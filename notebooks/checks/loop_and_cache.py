@@ -7,11 +7,11 @@ import utils
 from page.recorder import recording
 from workshop.compare import Seen
 from workshop.engine import Part
-from workshop.mistakes import mistakes, of
+from workshop.mistakes import mistakes
 
 tokenizer, model = utils.load("stories")
 IDS = tokenizer.encode("One day, a little bird saw a big red ball.")
-KNOWN = mistakes("""
+WRONG = mistakes("""
 [notebooks/loop_and_cache.ipynb continue_greedily]
 without the given ids: return them, too
     return ids -> return ids[-n:]
@@ -87,6 +87,7 @@ with the beginning read for each ending: read it once
 
 
 def see_loop(m, seed):
+    """Look at three continued texts."""
     for given, n in (IDS[:4], 2), (IDS[:2], 1), ([3, 1, 4], 3):
         yield Seen(f"{n} more ids after {given}", m.continue_greedily(list(given), n))
 
@@ -98,6 +99,7 @@ def no_rows():
 
 
 def see_step(m, seed):
+    """Look at the logits, the keys and the values after each of three tokens."""
     keys, values = no_rows(), no_rows()
     for n, token in enumerate(IDS[:3], 1):
         yield Seen(f"the logits of token {n}", m.step(token, keys, values), "n_vocab")
@@ -106,6 +108,7 @@ def see_step(m, seed):
 
 
 def see_prefill(m, seed):
+    """Look at the logits, the keys, the values and the passes of three calls."""
     keys, values = no_rows(), no_rows()
     calls = IDS[:4], IDS[4:5], IDS[5:8]  # for one id, a mask of its own alone is right
     for call, ids in zip(("the first call", "a second call", "a third call"), calls):
@@ -119,12 +122,14 @@ def see_prefill(m, seed):
 
 
 def see_tokens(m, seed):
+    """Look at how many tokens each loop reads, for four sizes."""
     for sizes in (6, 8), (1, 7), (9, 1), (24, 1000):
         yield Seen("naive_tokens({}, {})".format(*sizes), m.naive_tokens(*sizes))
         yield Seen("cached_tokens({}, {})".format(*sizes), m.cached_tokens(*sizes))
 
 
 def see_endings(m, seed):
+    """Look at log P of four endings, and at how many tokens the model reads."""
     watched = lessons.Watched(lessons.tiny_model(11, seed=3))
     found = m.log_p_endings(watched, [3, 1, 4], [[1, 5, 9], [2, 6], [8], [1, 5]])
     yield Seen("log P of four endings", found if found is None else np.array(found), "ending")
@@ -132,10 +137,8 @@ def see_endings(m, seed):
     yield Seen("how many tokens the model reads", n_read, "<=4")  # or the last token of an ending
 
 
-exercise_loop = Part(("continue_greedily",), see_loop, of("continue_greedily", KNOWN))
-exercise_step = Part(("step",), see_step, of("step", KNOWN))
-exercise_1 = Part(("prefill",), see_prefill, of("prefill", KNOWN))
-exercise_2 = Part(
-    ("naive_tokens", "cached_tokens"), see_tokens, of("naive_tokens cached_tokens", KNOWN)
-)
-exercise_3 = Part(("log_p_endings",), see_endings, of("log_p_endings", KNOWN))
+exercise_loop = Part(("continue_greedily",), see_loop, WRONG)
+exercise_step = Part(("step",), see_step, WRONG)
+exercise_1 = Part(("prefill",), see_prefill, WRONG)
+exercise_2 = Part(("naive_tokens", "cached_tokens"), see_tokens, WRONG)
+exercise_3 = Part(("log_p_endings",), see_endings, WRONG)

@@ -7,9 +7,9 @@ import numpy as np
 from gpt2 import softmax
 from workshop.compare import Seen
 from workshop.engine import Part
-from workshop.mistakes import mistakes, of
+from workshop.mistakes import mistakes
 
-KNOWN = mistakes("""
+WRONG = mistakes("""
 [notebooks/samplers.ipynb nucleus]
 with one token too many where a sum equals p: at least p is enough
     (sums, p) -> (sums, p, side="right")
@@ -45,6 +45,7 @@ def row(n):  # -> logits [n]
 
 
 def see_nucleus(m, seed):
+    """Look at what stays where sums equal p and where they do not."""
     probs = np.array([8, 32, 4, 16, 2, 1, 1]) / 64  # sums without rounding
     for p in 0.3, 0.5, 0.6, 0.75, 0.8, 0.875, 1:
         yield Seen(
@@ -54,6 +55,7 @@ def see_nucleus(m, seed):
 
 
 def see_diversity(m, seed):
+    """Look at the diversity of one text, of several, and of a short one."""
     for texts in (
         [[1, 2] * 3],
         [[1, 2, 3, 4], [1, 2, 3, 5, 1, 2, 3]],
@@ -64,6 +66,7 @@ def see_diversity(m, seed):
 
 
 def see_gumbel_draw(m, seed):
+    """Look at 400 draws with known random numbers, and with a token of -inf."""
     logits = row(30) / 2
     logits[2] = -np.inf
     pairs = []  # the id for u and that for 1 - u, in any order, because both are right
@@ -82,6 +85,7 @@ def fixed(numbers):  # -> a random generator that returns these numbers
 
 
 def see_at_entropy(m, seed):
+    """Look at the entropy, and at whether the logits keep their proportions."""
     for bits in 0.5, 2, 6:
         changed = np.asarray(m.at_entropy(row(90), bits), float)
         p = softmax(changed)
@@ -91,7 +95,7 @@ def see_at_entropy(m, seed):
         yield Seen(f"are the logits only divided by a number for bits = {bits}", bool(linear))
 
 
-exercise_nucleus = Part(("nucleus",), see_nucleus, of("nucleus", KNOWN))
-exercise_diversity = Part(("diversity",), see_diversity, of("diversity", KNOWN))
-exercise_1 = Part(("gumbel_draw",), see_gumbel_draw, of("gumbel_draw", KNOWN))
-exercise_2 = Part(("at_entropy",), see_at_entropy, of("at_entropy", KNOWN))
+exercise_nucleus = Part(("nucleus",), see_nucleus, WRONG)
+exercise_diversity = Part(("diversity",), see_diversity, WRONG)
+exercise_1 = Part(("gumbel_draw",), see_gumbel_draw, WRONG)
+exercise_2 = Part(("at_entropy",), see_at_entropy, WRONG)

@@ -8,9 +8,9 @@ import numpy as np
 from gpt2 import log_softmax
 from workshop.compare import Seen
 from workshop.engine import Part
-from workshop.mistakes import mistakes, of
+from workshop.mistakes import mistakes
 
-KNOWN = mistakes("""
+WRONG = mistakes("""
 [notebooks/search.ipynb beam_step]
 with the worst candidates: sort downwards
     -scores -> scores
@@ -33,6 +33,7 @@ of the first complete text that is made: return the first that is taken from the
 
 
 def see_beam_step(m, seed):
+    """Look at the parents, tokens and log P of the candidates of four steps."""
     for n_beams, n_vocab, width in (3, 6, 4), (2, 5, 3), (1, 7, 2), (4, 3, 9):
         rng = np.random.default_rng(n_vocab)
         totals = -5 - np.arange(n_beams)
@@ -43,6 +44,7 @@ def see_beam_step(m, seed):
 
 
 def see_sure_width(m, seed):
+    """Look at the widths for four sizes."""
     for n_vocab, n in (6, 2), (4, 3), (3, 5), (7, 1):
         yield Seen(f"n_vocab = {n_vocab} and n = {n}", m.sure_width(n_vocab, n))
 
@@ -55,6 +57,7 @@ def world(seed):  # -> {the ids so far: log P of the next token [5]}
 
 
 def see_best_first(m, seed):
+    """Look at the best texts of six worlds, and at the work to find them."""
     for n, seed in itertools.product((4, 2, 1), range(6)):
         asked = []
 
@@ -71,6 +74,6 @@ def see_best_first(m, seed):
         yield Seen(f"the returned number, minus those continued {at}", int(continued) - len(asked))
 
 
-exercise_beam_step = Part(("beam_step",), see_beam_step, of("beam_step", KNOWN))
-exercise_1 = Part(("sure_width",), see_sure_width, of("sure_width", KNOWN))
-exercise_2 = Part(("best_first",), see_best_first, of("best_first", KNOWN))
+exercise_beam_step = Part(("beam_step",), see_beam_step, WRONG)
+exercise_1 = Part(("sure_width",), see_sure_width, WRONG)
+exercise_2 = Part(("best_first",), see_best_first, WRONG)

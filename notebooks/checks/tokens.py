@@ -3,7 +3,7 @@
 import utils
 from workshop.compare import Seen
 from workshop.engine import Part
-from workshop.mistakes import mistakes, of
+from workshop.mistakes import mistakes
 
 tokenizer, _ = utils.load("stories")
 SPELLED = {id: token for token, id in tokenizer.vocab.items()}
@@ -37,6 +37,7 @@ with pieces of at most 3 bytes
 
 
 def see_encode(m, seed):
+    """Look at the tokens of words with the model's merges, and with three merges."""
     ranks = {pair: rank for rank, pair in enumerate(tokenizer.merges)}
     few = {("a", "b"): 1, ("b", "c"): 0, ("ab", "a"): 2}
     for word in "crocodile", " umbrella", "🍓", " banana", "":
@@ -46,6 +47,7 @@ def see_encode(m, seed):
 
 
 def see_decode(m, seed):
+    """Look at texts with spaces and with characters of several bytes, one of them cut."""
     for text in " Lily saw a big red umbrella. ", "Zoë ate 🍓 in 日本.":
         yield Seen(f"decode of the ids of {text!r}", m.decode(tokenizer.encode(text), SPELLED))
     ids = [*tokenizer.encode("a"), *tokenizer.encode("🍓")[:2]]
@@ -54,12 +56,14 @@ def see_decode(m, seed):
 
 
 def see_digits(m, seed):
+    """Look at the words of texts with and without digits."""
     texts = "It's room 101b!", "In 1969 2 men, aged 38,\n\n walked 1.5 km.", "Once upon a time"
     for text in texts:
         yield Seen(f"digit_words({text!r})", [*m.digit_words(text)])
 
 
 def see_cuts(m, seed):
+    """Look at the number of ways for six short texts and a long one."""
     few = {b"a", b"b", b"ab", b"ba", b"aba"}
     for data in b"a", b"ab", b"aba", b"abc", b"", b"ababab":
         yield Seen(f"n_cuts({data!r}, {sorted(few)})", m.n_cuts(data, few))
@@ -67,7 +71,7 @@ def see_cuts(m, seed):
     yield Seen("n_cuts of a longer text", m.n_cuts(b"Once upon a time, there was a", pieces))
 
 
-exercise_encode = Part(("encode_word",), see_encode, of("encode_word", WRONG))
-exercise_1 = Part(("decode",), see_decode, of("decode", WRONG))
-exercise_2 = Part(("digit_words",), see_digits, of("digit_words", WRONG))
-exercise_3 = Part(("n_cuts",), see_cuts, of("n_cuts", WRONG))
+exercise_encode = Part(("encode_word",), see_encode, WRONG)
+exercise_1 = Part(("decode",), see_decode, WRONG)
+exercise_2 = Part(("digit_words",), see_digits, WRONG)
+exercise_3 = Part(("n_cuts",), see_cuts, WRONG)
