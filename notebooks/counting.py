@@ -14,8 +14,10 @@ def pass_flops(shape, n_new, n_all):
 
     The pass computes only one row of logits.
     """
-    b, d, n_vocab = shape
-    return b * (24 * d**2 * n_new + 4 * d * n_new * n_all) + 2 * d * n_vocab
+    n_layer, d, n_vocab = shape
+    matrices = 24 * d**2 * n_new
+    attention = 4 * d * n_new * n_all
+    return n_layer * (matrices + attention) + 2 * d * n_vocab
 
 
 def pass_bytes(shape, n_all, n_rows=1):
@@ -23,5 +25,7 @@ def pass_bytes(shape, n_all, n_rows=1):
 
     n_all: how many tokens each text has so far.
     """
-    b, d, n_vocab = shape
-    return 4 * (12 * b * d**2 + d * n_vocab) + n_rows * 4 * 2 * b * d * n_all
+    n_layer, d, n_vocab = shape
+    weights = 12 * n_layer * d**2 + d * n_vocab
+    keys_and_values = 2 * n_layer * d * n_all  # of one text
+    return 4 * (weights + n_rows * keys_and_values)

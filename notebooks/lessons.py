@@ -8,7 +8,6 @@ import ast
 import base64
 import builtins
 import contextlib
-import copy
 import dis
 import functools
 import inspect
@@ -68,13 +67,10 @@ def show(alt, figure=None):
     image = PIL.Image.open(file).convert("RGB")  # 256 of its colours take half of the bytes
     image = image.quantize(method=PIL.Image.Quantize.MAXCOVERAGE, kmeans=1)
     image.save(small, format="png")
-    display(picture(small.getvalue(), says, image.width * 100 // DPI))
-
-
-def picture(png, alt, width):
-    """Return an image as HTML. JupyterLab would not show the alternative text of a PNG."""
-    data = base64.b64encode(png).decode()
-    return Image(url=f"data:image/png;base64,{data}", alt=alt, width=width)
+    data = base64.b64encode(small.getvalue()).decode()
+    # as HTML, because JupyterLab would not show the alternative text of a PNG
+    url, width = f"data:image/png;base64,{data}", image.width * 100 // DPI
+    display(Image(url=url, alt=says, width=width))
 
 
 def numbers(figure):
@@ -447,18 +443,6 @@ def continuations(model, prompt, sampler, n_texts, n):
         drawn = [draw(sampler(row, text), rng) for row, text, rng in zip(logits, ids, rngs)]
         ids = np.column_stack([ids, drawn])
     return ids[:, len(prompt) :]
-
-
-def continued(model, prompts, sampler, seeds, n):
-    """Continue each prompt with its seed by n tokens, even past a stop id -> ids [n_prompts, n]."""
-    from decoding.batching import continuous
-    from generate import Sequence
-
-    model = copy.copy(model)
-    model.stop_ids = ()
-    sequences = [Sequence(model, prompt, n, sampler, seed) for prompt, seed in zip(prompts, seeds)]
-    list(continuous(sequences, max_rows=40))
-    return np.array([sequence.new_ids for sequence in sequences])
 
 
 def tiny_model(n_vocab, seed, n_embd=8, scale=0.6):

@@ -12,19 +12,23 @@ def dial(axis, hands, title):
         x, y = np.cos(angle), np.sin(angle)
         axis.plot([0, x], [0, y], style, color=color, lw=2)
         axis.text(1.17 * x, 1.17 * y, label, color=color, **lessons.CENTERED)
-    axis.set(aspect="equal", title=title, xlim=(-1.5, 1.5), ylim=(-1.3, 1.3))
+    axis.set(aspect="equal", title=title)
+    axis.set_xlim(-1.5, 1.5)
+    axis.set_ylim(-1.3, 1.3)
     axis.axis("off")
 
 
 def clock(frequencies, pairs=(0, 2)):
     """Plot the hands of two pairs at the positions 0, 1 and 2."""
     _, axes = plt.subplots(1, len(pairs), figsize=(7, 2.8))
-    turns = [2 * np.pi / frequencies[pair] for pair in pairs]
     colors = lessons.BLUE, lessons.ORANGE, lessons.GREEN
-    for axis, pair, n in zip(axes, pairs, turns):
-        hands = {str(p): (p * frequencies[pair], colors[p], "-") for p in range(3)}
-        dial(axis, hands, f"pair {pair}: once around in {n:.0f} tokens")
-    return f"Two dials, whose hands turn around in {turns[0]:.0f} and in {turns[1]:.0f} tokens."
+    turns = []
+    for axis, pair in zip(axes, pairs):
+        angle = frequencies[pair]
+        hands = {f"{p}": (p * angle, color, "-") for p, color in enumerate(colors)}
+        turns.append(f"{2 * np.pi / angle:.0f}")
+        dial(axis, hands, f"pair {pair}: once around in {turns[-1]} tokens")
+    return f"Two dials, whose hands turn around in {turns[0]} and in {turns[1]} tokens."
 
 
 def one_query(distance, curves, hands):
@@ -35,7 +39,8 @@ def one_query(distance, curves, hands):
     """
     _, (left, axis) = plt.subplots(1, 2, figsize=(9, 3), width_ratios=(1, 2))
     looks = ("-", lessons.BLUE), ("--", lessons.ORANGE)
-    drawn, angles = {}, []
+    drawn = {}
+    angles = []
     for (at, (query, key)), (style, color) in zip(hands.items(), looks):
         drawn |= {f"q {at}": (query, color, style), f"k {at - 2}": (key, color, style)}
         angles.append(np.degrees(query - key) % 360)

@@ -1,13 +1,9 @@
-"""Pictures: computed tokens, the growing cache, a film of naive and cached loops."""
-
-import io
+"""Pictures: computed tokens, the growing cache."""
 
 import lessons
 import matplotlib.pyplot as plt
 import numpy as np
-from IPython.display import display
 from matplotlib.patches import Rectangle
-from PIL import Image as Picture
 
 LAYER, HEAD = 0, 1  # the block and the head whose keys are plotted
 # A token is blue in the first pass that computes it, and orange in later passes.
@@ -72,51 +68,6 @@ def growing(model, ids, tokens, first):
         axis.set(title=f"{n} tokens", xlabel="the numbers of a key")
     figure.colorbar(image, ax=axes, shrink=0.7)
     figure.suptitle(f"Keys of block {LAYER}, head {HEAD}: a pass adds a row (framed: new rows)")
-
-
-def film_frame(keys, n_prompt, tokens, n_rows):
-    """Plot the keys after a pass of the naive and of the cached loop.
-
-    A frame is drawn around the rows that the pass computes.
-    """
-    n = len(keys)
-    # A fixed layout keeps all frames of the film alike.
-    figure, axes = plt.subplots(1, 2, figsize=(7.6, 4.1), layout="none")
-    figure.subplots_adjust(left=0.1, right=0.98, wspace=0.25, top=0.84, bottom=0.08)
-    first = n == n_prompt
-    sums = sum(range(n_prompt, n + 1)), n
-    for axis, name, new, total in zip(axes, ("naive", "cached"), (0, n - 1), sums):
-        image = draw_keys(axis, keys, 0 if first else new, tokens, n_rows)
-        computed = n if first or name == "naive" else 1
-        axis.set(title=f"{name}: computes {computed} now, {total} so far", xlabel="keys")
-    figure.colorbar(image, ax=axes, shrink=0.7)
-    figure.suptitle(f"pass {n - n_prompt + 1}: next comes “{tokens[n].strip()}”")
-    return figure
-
-
-def film(model, prompt, ids, tokens):
-    """Display an animated PNG with a frame for each pass. The still image is the last pass."""
-    frames = []
-    for n in range(len(prompt), len(ids) + 1):
-        figure = film_frame(keys_of(model, ids[:n]), len(prompt), tokens, len(ids))
-        frames.append(picture(figure))
-    still, file = frames[-1], io.BytesIO()
-    times = [900] * (len(frames) - 1) + [3000]
-    options = {"save_all": True, "append_images": frames, "default_image": True}
-    still.save(file, format="PNG", duration=times, loop=2, **options)
-    n, m = len(ids), len(prompt)
-    alt = f"A film of keys in {n - m + 1} passes. Naive computes all rows in each pass, {m} to {n}."
-    alt += f" Cached computes {m} rows, and then only the last one in each pass, {n} in all."
-    display(lessons.picture(file.getvalue(), alt, still.width * 100 // 110))
-
-
-def picture(figure):
-    """Return a figure as a Pillow image, and close the figure."""
-    file = io.BytesIO()
-    with plt.rc_context({"savefig.bbox": "standard"}):  # do not crop: all frames need the same size
-        figure.savefig(file, format="png", dpi=110)
-    plt.close(figure)
-    return Picture.open(file).convert("RGB")
 
 
 def your_text(tokenizer, model, text):

@@ -40,10 +40,12 @@ def roof(found, bandwidth, peak):
     peak: FLOPs per second.
     """
     figure, axes = plt.subplots(1, len(found), figsize=(9.5, 4.2), sharey=True, squeeze=False)
-    intensity, ridge = np.geomspace(0.2, 300, 100), peak / bandwidth
+    intensity = np.geomspace(0.2, 300, 100)
+    ridge = peak / bandwidth
+    limit = np.minimum(bandwidth * intensity, peak)
     styles = ("o", lessons.BLUE), ("s", lessons.RED)
     for axis, (name, points), (marker, color) in zip(axes[0], found.items(), styles):
-        axis.loglog(intensity, np.minimum(bandwidth * intensity, peak) / 1e9, color="0.3")
+        axis.loglog(intensity, limit / 1e9, color="0.3")
         axis.text(300, 1.15 * peak / 1e9, "limit: arithmetic", color="0.3", ha="right")
         axis.text(ridge / 3, peak / 2.6e9, "limit: memory", color="0.3", ha="right")
         style = {"textcoords": "offset points", "ha": "center", "color": color}
@@ -52,7 +54,8 @@ def roof(found, bandwidth, peak):
             axis.annotate(n, (x, rate / 1e9), (0, -16), **style)
         axis.set(title=name, xlabel="intensity (FLOPs per byte read)")
     low = min(rate for points in found.values() for _, rate in points.values())
-    axes[0, 0].set(ylabel="rate (GFLOP/s)", ylim=(low / 2.5e9, peak / 1e9 * 1.8))
+    axes[0, 0].set_ylabel("rate (GFLOP/s)")
+    axes[0, 0].set_ylim(low / 2.5e9, peak / 1e9 * 1.8)
     ends = []
     for name, points in found.items():
         most = max(rate for _, rate in points.values()) / 1e9

@@ -5,8 +5,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.colors import to_rgb
 
-BRIGHT = (lessons.SKY, lessons.ORANGE, lessons.GREEN, lessons.YELLOW, lessons.PURPLE, lessons.RED)
-PALE = [tuple((1 + 0.9 * np.array(to_rgb(color))) / 2) for color in BRIGHT]
+BRIGHT = lessons.SKY, lessons.ORANGE, lessons.GREEN, lessons.YELLOW, lessons.PURPLE, lessons.RED
+PALE = [0.5 + 0.45 * np.array(to_rgb(color)) for color in BRIGHT]
 COLORS = [*BRIGHT, *PALE]  # twelve different colours
 
 
@@ -28,22 +28,29 @@ def seats(panels, n_rows=4):
     panels: {title: (all passes, made)}; made: see `places`.
     """
     longest = max(len(passes) for passes, _ in panels.values())
-    size = (9.5, 0.4 + 2 * len(panels))
+    size = 9.5, 0.4 + 2 * len(panels)
     _, axes = plt.subplots(len(panels), 1, figsize=size, sharex=True, squeeze=False)
     for axis, (title, (passes, made)) in zip(axes[:, 0], panels.items()):
         axis.barh(range(n_rows), len(passes), 1, color="0.93", edgecolor="white")
         for number, (_, row, own) in enumerate(places(made, n_rows)):
-            box, color = (row - 0.42, 0.84), COLORS[number % len(COLORS)]
-            style = {"facecolor": color, "linewidth": 0.4}
-            axis.broken_barh([(p, 1) for p in own], box, edgecolor="white", **style)
-            axis.broken_barh([(own[0], 1)], box, edgecolor="black", hatch="////", **style)
-            middle = (own[0] + own[-1] + 1) / 2
-            axis.text(middle, row, number + 1, **lessons.CENTERED, fontsize=11, weight="bold")
+            seat(axis, number, row, own)
         axis.set(title=f"{title}: {len(passes)} passes", ylabel="row")
-        axis.set(xlim=(0, longest), ylim=(n_rows - 0.5, -0.5))
+        axis.set_xlim(0, longest)
+        axis.set_ylim(n_rows - 0.5, -0.5)
         axis.set_yticks(range(n_rows), range(1, n_rows + 1))
     axes[-1, 0].set_xlabel("pass (hatched: the request's prompt; grey: an empty place)")
     return f"A line for each of {n_rows} rows, a column for each pass, and the requests' numbers."
+
+
+def seat(axis, number, row, passes):
+    """Plot one request in its row. Its first pass, which reads the prompt, is hatched."""
+    box = row - 0.42, 0.84
+    style = {"facecolor": COLORS[number % len(COLORS)], "linewidth": 0.4}
+    first, last = passes[0], passes[-1]
+    axis.broken_barh([(p, 1) for p in passes], box, edgecolor="white", **style)
+    axis.broken_barh([(first, 1)], box, edgecolor="black", hatch="////", **style)
+    style = {"fontsize": 11, "weight": "bold"}
+    axis.text((first + last + 1) / 2, row, number + 1, **lessons.CENTERED, **style)
 
 
 def gaps(found):
@@ -53,11 +60,14 @@ def gaps(found):
     """
     _, axes = plt.subplots(1, len(found), figsize=(9.5, 3.2), sharey=True)
     colors = lessons.RED, lessons.ORANGE, lessons.BLUE
+    longest = []
     for axis, (chunk, seconds), color in zip(axes, found.items(), colors):
-        axis.bar(np.arange(15, len(seconds)), 1e3 * seconds[15:], 0.9, color=color)
+        ms = 1e3 * seconds[15:]
+        axis.bar(np.arange(15, len(seconds)), ms, 0.9, color=color)
         axis.set(title=f"chunks of {chunk}", xlabel="token of the running one")
+        longest.append(f"{chunk}: {max(ms):.0f} ms")
     axes[0].set_ylabel("gap before it (ms)")
-    text = "; ".join(f"{size}: {1e3 * max(times[15:]):.0f} ms" for size, times in found.items())
+    text = "; ".join(longest)
     return f"Gaps between the tokens of a running request. The longest, by the chunks: {text}."
 
 
@@ -65,13 +75,16 @@ def wavefront(n_chunks, n_layers):
     """Draw when each chunk of a prompt is in which layer, one layer behind the chunk before it."""
     _, axis = plt.subplots(figsize=(9, 0.8 + 0.5 * n_chunks))
     for chunk, layer in np.ndindex(n_chunks, n_layers):
-        x, color = chunk + layer, plt.cm.Blues(0.15 + 0.6 * layer / n_layers)
+        x = chunk + layer
+        color = plt.cm.Blues(0.15 + 0.6 * layer / n_layers)
         axis.add_patch(plt.Rectangle((x + 0.03, chunk - 0.4), 0.94, 0.8, color=color))
         axis.text(x + 0.5, chunk, f"layer {layer + 1}", **lessons.CENTERED, fontsize=10)
         if chunk + 1 < n_chunks:
             arrow = {"arrowstyle": "->", "color": lessons.RED}
             axis.annotate("", (x + 1.1, chunk + 0.6), (x + 0.9, chunk + 0.4), arrowprops=arrow)
-    axis.set(xlim=(0, n_chunks + n_layers - 1), ylim=(n_chunks - 0.5, -0.5), xlabel="time")
+    axis.set_xlabel("time")
+    axis.set_xlim(0, n_chunks + n_layers - 1)
+    axis.set_ylim(n_chunks - 0.5, -0.5)
     axis.set_yticks(range(n_chunks), [f"chunk {i + 1}" for i in range(n_chunks)])
     axis.set_xticks([])
     axis.spines[:].set_visible(False)

@@ -13,11 +13,14 @@ def largest(memory, bits, size, n_rows, cache):  # -> the largest number of weig
     # With 16 bits, it is fewer than 8 billion.
     left = 8 * (memory - n_rows * cache)  # bits
     groups, rest = divmod(left, size * bits + 16)
-    return max(0, groups * size + max(0, rest - 16) // bits)
+    in_a_smaller_group = max(0, rest - 16) // bits
+    return max(0, groups * size + in_a_smaller_group)
 
 
 # exercise 3
 def to_float16_bits(x):  # one np.float32 -> an int from 0 to 65535
     bits = int(x.view(np.uint32))
-    sign, exponent, fraction = bits >> 31, bits >> 23 & 255, bits & 0x7FFFFF
-    return sign << 15 | (exponent - 127 + 15) << 10 | fraction >> 13
+    sign = bits >> 31
+    exponent = (bits >> 23 & 255) - 127
+    fraction = bits & 0x7FFFFF
+    return sign << 15 | (exponent + 15) << 10 | fraction >> 13

@@ -1,19 +1,22 @@
 # exercise 1
 def n_parameters(n_vocab, n_ctx, n_embd, n_layer):  # -> int
     norm = 2 * n_embd
-    attention = (n_embd + 1) * 3 * n_embd + (n_embd + 1) * n_embd  # c_attn, c_proj
+    c_attn = (n_embd + 1) * 3 * n_embd
+    attention = c_attn + (n_embd + 1) * n_embd  # c_attn and c_proj
     mlp = (n_embd + 1) * 4 * n_embd + (4 * n_embd + 1) * n_embd  # c_fc, c_proj
-    return (n_vocab + n_ctx) * n_embd + n_layer * (2 * norm + attention + mlp) + norm
+    tables = (n_vocab + n_ctx) * n_embd
+    return tables + n_layer * (2 * norm + attention + mlp) + norm
 
 
 # exercise 2
 # A product with the merged vector is a sum of products, one for each head and its columns of w. So
 # heads do not mix here: each adds a part of its own to the stream.
 def written_by_heads(mixed, w, b):  # -> [n_head, n, n_embd]
-    d_head = mixed.shape[-1]
-    # for each head, the columns of w that its result is multiplied by
-    columns = [w[:, h * d_head : (h + 1) * d_head] for h in range(len(mixed))]
-    return np.array([head @ part.T for head, part in zip(mixed, columns)])
+    written, d_head = [], mixed.shape[-1]
+    for h, head in enumerate(mixed):
+        part = w[:, h * d_head : (h + 1) * d_head]  # the columns for this head's result
+        written.append(head @ part.T)
+    return np.array(written)
 
 
 # exercise 3

@@ -12,8 +12,10 @@ def decode(ids, spelled):  # -> str
 # No merge has a digit: a pair needs two symbols in one word, and a digit is a word of one symbol.
 def digit_words(text):  # -> a list of words
     parts = re.split(r"(\d)", text)  # the parts 1, 3, 5, ... are digits
-    cut = [[part] if i % 2 else gpt2_words(part) for i, part in enumerate(parts)]
-    return [word for words in cut for word in words]
+    words = []
+    for i, part in enumerate(parts):
+        words += [part] if i % 2 else gpt2_words(part)
+    return words
 
 
 # exercise 3
