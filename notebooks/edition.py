@@ -22,13 +22,14 @@ from urllib.parse import quote
 from zipfile import ZIP_DEFLATED, ZipFile
 
 import nbformat
-from pages import CLONE, badges, write_site
 
 HERE = Path(__file__).resolve().parent
 PACKED = """LICENSE encoder.py generate.py gpt2.py samplers.py speculative.py utils.py decoding
     examples families loading page pico terminal training workshop models/en-de models/en-de-draft
     models/stories models/stories-draft models/stories-llama benchmarks/results.json notebooks/text
     notebooks/SETUP.md notebooks/drawing notebooks/lessons.py notebooks/requirements.txt"""
+CLONE = "git clone --depth 1 https://github.com/{} tokenwise && cd tokenwise"
+COLAB, BINDER = "https://colab.research.google.com", "https://mybinder.org"
 BOOTSTRAP = HERE / "bootstrap.py"  # the first cell of code in each lesson
 SETUP = '        address = address or "https://github.com/{}"'
 GITHUB = r"(?:\S*[/@])?(?:www\.)?github\.com[:/]([\w-]+/[\w.-]+?)(?:\.git)?/*"
@@ -73,6 +74,13 @@ def titled(name, repository):
     links += [f"[{lessons[other][0]} →]({other}.ipynb)" for other in after.split()[:1]]
     paragraphs += [" | ".join(links), f"[Solutions](solutions/{name}.py)"]
     return "\n\n".join([*paragraphs, *badges(repository, f"notebooks/{name}.ipynb")])
+
+
+def badges(name, path):
+    """Return one line, with badges that open this file of a repository, or none without a name."""
+    colab = f"[![Open in Colab]({COLAB}/assets/colab-badge.svg)]({COLAB}/github/{name}/blob/main/"
+    binder = f"[![Open in Binder]({BINDER}/badge_logo.svg)]({BINDER}/v2/gh/{name}/main?labpath="
+    return [f"{colab}{path}) {binder}{path})"] if name else []
 
 
 def with_answers(cells):
@@ -241,7 +249,10 @@ def main():
         parser.error(f"{folder} is not in the project, which its notebooks need: try --zip FILE")
     folder.mkdir(parents=True, exist_ok=True)
     if args.site:
-        return write_site(folder, name, lesson, table())
+        sys.path.append(str(HERE.parent))
+        from pages import write_site  # here, because only the site needs the whole project
+
+        return write_site(folder, name)
     write_class(folder, found and name)
 
 

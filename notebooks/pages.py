@@ -4,58 +4,65 @@ The site works on any static host and from a disk. Its pages load nothing from e
 the project gets the page FILE.html if another page links to it.
 """
 
+import base64
+import functools
+import json
 import os
 import re
 import shlex
 import shutil
 import subprocess
 import sys
+import zlib
+from inspect import getsourcelines
+from linecache import getline
 from pathlib import Path
 
+from edition import CLONE, lesson, table
 from latex2mathml.converter import convert
 from nbconvert import HTMLExporter
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 from nbformat.v4 import new_markdown_cell, new_notebook
 
+from page.pack import label
+from page.sources import files_of
+from page.trace import recording
+from pico import forward, load
+
 PROJECT = Path(__file__).resolve().parent.parent
 SITE = PROJECT / "notebooks/site"  # the templates, the style and the texts
 FOUND_IN = [f"{SITE}", f"{PROJECT}/page/browser"]
 EXPORTER = HTMLExporter(template_file="page.html.j2", extra_template_paths=FOUND_IN)
-CLONE = "git clone --depth 1 https://github.com/{} tokenwise && cd tokenwise"
-COLAB, BINDER = "https://colab.research.google.com", "https://mybinder.org"
+DATA = re.compile(r'<script id="data" type="application/json">(.+?)</script>', re.DOTALL)
 IDEA = re.compile(r"^\| (.+?) \| \[\w+\]\((pico/\w+\.py)\)", re.MULTILINE)  # a row of the table
 
 
-def write_site(folder, name, lesson, table):
-    """Write the site into a folder. name: owner/name on GitHub, or None. lesson: makes a lesson's
-    cells. table: {a lesson's file without .ipynb: (its title, ...)}."""
-    from steps import Steps, data_of  # here, because only the site needs the whole project
-
-    site = {"chapters": chapters(table), "name": name}
+def write_site(folder, name):
+    """Write the site into a folder. name: owner/name on GitHub, or None."""
+    site = {"chapters": chapters(), "name": name, "shown": functools.partial(shown, *first_run())}
     site["address"] = f"https://{name.replace('/', '.github.io/')}/" if name else ""
     shutil.copy(PROJECT / "page/pictures/code.png", folder / "preview.png")
     places = write_ready(folder, site)
     live = (folder / "live.html").read_text("utf-8")
     site |= {"story": data_of(live)["pieces"], "live_mb": len(live) / 1e6}
-    site["shown"] = Steps("The dragon was").shown
     done, todo = set(), {PROJECT / "index"}
     while todo:
         path = todo.pop()
         renderer = Renderer(path, places)
-        inside = path.relative_to(PROJECT).as_posix()
-        target = folder / f"{inside}.html"
-        target.parent.mkdir(parents=True, exist_ok=True)
+        here = f"{path.relative_to(PROJECT).as_posix()}.html"
         cells = lesson(path.stem, name) if path.suffix == ".ipynb" else text_of(path, site)
-        target.write_text(page(cells, renderer, site | {"here": f"{inside}.html"}), "utf-8")
+        target = folder / here
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(page(cells, renderer, site | {"here": here}), "utf-8")
         done.add(path)
         todo |= renderer.found - done
     print(f"{len(done)} pages of files in {folder}")
 
 
-def chapters(table):  # -> [(part, title, page), ...], in the order of the book
+def chapters():  # -> [(part, title, page), ...], in the order of the book
     found = IDEA.findall((PROJECT / "README.md").read_text("utf-8"))
     ideas = [(f"{title[0].upper()}{title[1:]}", file) for title, file in found]
-    lessons = [(title, f"notebooks/{file}.ipynb") for file, (title, *_) in table.items()]
+    lessons = [(title, f"notebooks/{file}.ipynb") for file, (title, *_) in table().items()]
     parts = {"Begin": [("The first page", "index")], "Ideas, on a page each": ideas}
     parts["Lessons"] = [("The course", "notebooks/README.md"), *lessons]
     parts["More"] = [("The workshop", "workshop/README.md"), ("All files", "README.md")]
@@ -64,8 +71,6 @@ def chapters(table):  # -> [(part, title, page), ...], in the order of the book
 
 def write_ready(folder, site):
     """Run the commands of ready.txt, which write pages. Return {function: page with it}."""
-    from steps import functions
-
     places, site["steppers"] = {}, set()
     blocks = (SITE / "ready.txt").read_text("utf-8").strip().split("\n\n")
     for command, title, says in map(str.splitlines, blocks):
@@ -79,8 +84,39 @@ def write_ready(folder, site):
         target.write_text(template("ready.html.j2", site | facts | {"text": text}), "utf-8")
         if "--html" not in words:
             site["steppers"].add(file)
-            places = dict.fromkeys(functions(text), file) | places
+            code = json.loads(zlib.decompress(base64.b64decode(data_of(text)["code"][1])))
+            functions = {code["nodes"][node][1] for node, *_ in code["stops"]}
+            places = dict.fromkeys(functions, file) | places
     return places
+
+
+def data_of(page):  # a page of the project -> its data
+    return json.loads(DATA.search(page)[1])
+
+
+def first_run():  # -> (the record, the tokenizer, the ids) of a run of pico.forward
+    tokenizer, model = load("stories", forward.gpt2)
+    ids = tokenizer.encode("The dragon was")
+    with recording(files_of()) as record:
+        list(forward.generate(model, ids, 1))
+    return record, tokenizer, ids
+
+
+def shown(record, tokenizer, ids, line, nth=0):
+    """Return what the first page shows of the nth stop at the line that begins so: the lines
+    from the function's first one on, and the result's rows, with a label and numbers each."""
+    stops = [(record.nodes[node], entries) for node, *_, entries in record.stops]
+    stops = [x for x in stops if line in getline(forward.__file__, x[0][3])]
+    (_, function, _, last, *_), entries = stops[nth]
+    lines, first = getsourcelines(getattr(forward, function))
+    lines = [(n, text.rstrip()) for n, text in enumerate(lines, first) if n <= last]
+    rows = record.values[entries[-1][1]]["array"]
+    shape = [*rows.shape]
+    if rows.ndim == 1:  # a score for each token of the vocabulary: one row for each token
+        ids = rows.argsort()[::-1][:5]
+        rows = rows[ids, None]
+    labelled = [(label(tokenizer, id), row.tolist()) for id, row in zip(ids, rows)]
+    return {"function": function, "lines": lines, "shape": shape, "rows": labelled}
 
 
 def template(name, facts):
@@ -100,13 +136,6 @@ def text_of(path, site):
     else:
         text += f"``````{'python' * (path.suffix == '.py')}\n{path.read_text('utf-8')}\n``````"
     return [new_markdown_cell(text)]
-
-
-def badges(name, path):
-    """Return one line, with badges that open this file of a repository, or none without a name."""
-    colab = f"[![Open in Colab]({COLAB}/assets/colab-badge.svg)]({COLAB}/github/{name}/blob/main/"
-    binder = f"[![Open in Binder]({BINDER}/badge_logo.svg)]({BINDER}/v2/gh/{name}/main?labpath="
-    return [f"{colab}{path}) {binder}{path})"] if name else []
 
 
 def page(cells, renderer, facts):
