@@ -36,7 +36,7 @@ sys.path.insert(0, str(PROJECT))
 
 from workshop import engine  # noqa: E402
 from workshop.engine import Part, judge, stubs  # noqa: E402
-from workshop.mistakes import NAMES, TEXTS, of  # noqa: E402
+from workshop.mistakes import NAMES, TEXTS  # noqa: E402
 
 MOST_SECONDS = 20  # a result that takes longer counts as an endless loop
 SEARCH_SECONDS = 8.0  # a search for the name of a mistake begins no new try after so long
@@ -204,8 +204,6 @@ def share(lesson):
     TEXTS[source], NAMES[source] = "\n\n\n".join(ours), names
     exec((solved / f"checks/{lesson}.py").read_text(encoding="utf-8"), checks)
     parts = {name: part for name, part in checks.items() if isinstance(part, Part)}
-    for name, part in parts.items():
-        parts[name] = part._replace(mistakes=of(" ".join(part.names), part.mistakes))
     return SimpleNamespace(checks=parts, ours=ours, first_lines=first_lines, questions=questions)
 
 

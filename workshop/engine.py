@@ -41,19 +41,26 @@ WHY_FLOAT64 = "np.sqrt, np.where, np.zeros and np.array return float64 for Pytho
 class Part(NamedTuple):
     """Functions that are checked together, and the lesson that explains them.
 
-    mistakes: known mistakes, first one of the source that has the right functions. Slips are
-    possible in the functions that they change, too. needs: what the reader must have written
-    before the check, if not `names`. libraries: what the check needs besides NumPy. title: what
-    this part of a step is about, if a step has several such parts.
+    known: a table of known mistakes. Those in `functions`, or else in `names`, count; the first one
+    is in the source that has the right functions. Slips are possible in the functions that they
+    change, too. needs: what the reader must have written before the check, if not `names`.
+    libraries: what the check needs besides NumPy. title: what this part of a step is about, if a
+    step has several such parts.
     """
 
     names: tuple
     observe: Callable[[Any, int], Iterator[Seen]]
-    mistakes: tuple = ()
+    known: tuple = ()
     lesson: str = ""
+    functions: tuple = ()
     needs: tuple = ()
     libraries: tuple = ()
     title: str = ""
+
+    @property
+    def mistakes(self) -> tuple[Mistake, ...]:
+        functions = self.functions or self.names
+        return tuple(mistake for mistake in self.known if mistake.function in functions)
 
     @property
     def source(self) -> str:  # the file with the right functions
@@ -350,13 +357,7 @@ def check(reader: Reader, step: Step, name: bool = True, begin: Callable = str) 
     return Verdict(step.name, "done", None, "done")
 
 
-def judge(
-    part: Part,
-    module: Any,
-    path: str | None = None,
-    name: bool = True,
-    reader: Reader | None = None,
-) -> tuple[str | None, str, tuple] | None:
+def judge(part: Part, module: Any, path: Any = None, name: bool = True, reader: Any = None):
     """Return (the mistake's name or None, a message, the functions to blame), or None if all is
     right. path: the module's file. name: whether to name the mistake. reader: its owner."""
     mine, right = Tape(part, module, path=path), right_tape(part)

@@ -88,11 +88,6 @@ def mistakes(table: str, variants: tuple[str, ...] = ()) -> tuple[Mistake, ...]:
     return tuple(found)
 
 
-def of(functions: str, found: tuple[Mistake, ...]) -> tuple[Mistake, ...]:
-    """Return those mistakes that are made in these functions."""
-    return tuple(mistake for mistake in found if mistake.function in functions.split())
-
-
 def changed(source: str, function: str, changes: list[str]) -> str:
     """Return the lines of a function after the changes, or "" if a text to replace is not there."""
     begin, end = body(source, function)

@@ -7,7 +7,7 @@ import numpy as np
 
 from workshop.compare import Seen
 from workshop.engine import Part
-from workshop.mistakes import build, mistakes, of, variants
+from workshop.mistakes import build, mistakes, variants
 from workshop.steps.inputs import parameters, tiny
 
 GPT2 = build("workshop/reference.py").GPT2
@@ -79,9 +79,8 @@ def play_texts(m, name, *actions, batch=()):
 def see_one(m, seed):
     """One new token at a time."""
     model = tiny(m)
-    yield Seen(
-        "the model without a cache (see the steps before)", lambda: model(IDS), "n_new, n_vocab"
-    )
+    name = "the model without a cache (see the steps before)"
+    yield Seen(name, lambda: model(IDS), "n_new, n_vocab")
     yield Seen("the length of an empty cache", lambda: model.new_cache().length)
     yield from play_texts(m, "one text", *([id] for id in IDS[:4]))
     yield from play_texts(m, "another cache", IDS[5:6])
@@ -245,29 +244,21 @@ PLACED = "Cache", "self_attention", "GPT2.block", "GPT2.__call__"
 WRITTEN = *PLACED[1:], "Cache.extend", "Cache.append"
 
 
-def part(observe, functions, lesson, *needs, title=""):
-    wrong = of(functions, WRONG)
-    return Part(PLACED, observe, wrong, lesson, (*WRITTEN, *needs), title=title)
+def part(observe, lesson, *functions, title=""):
+    needs = tuple(dict.fromkeys((*WRITTEN, *functions)))
+    return Part(PLACED, observe, WRONG, lesson, functions, needs, title=title)
 
 
-OWN_STEP, OWN = '"The loop and its cache": A step of our own.', " ".join(WRITTEN)
-ONE = part(see_one, OWN, OWN_STEP, title="One new token at a time")
-SEVERAL = part(see_several, OWN, OWN_STEP, title="Several tokens")
-CUT = part(see_cut, "Cache.cut", '"The loop and its cache": Cutting a cache back.', "Cache.cut")
-KEYS = ONE, SEVERAL, CUT
-SELECT = part(see_select, "Cache.select", '"Search": Try them all.', "Cache.select")
+OWN_STEP = '"The loop and its cache": A step of our own.'
+KEYS = (
+    part(see_one, OWN_STEP, *WRITTEN, title="One new token at a time"),
+    part(see_several, OWN_STEP, *WRITTEN, title="Several tokens"),
+    part(see_cut, '"The loop and its cache": Cutting a cache back.', "Cache.cut"),
+)
+SELECT = part(see_select, '"Search": Try them all.', "Cache.select")
+METHODS = "Rows.extend", "Rows.append", "Rows.cut"
+STATIC = '"Serving": Static batches: which request has which row.'
 ROWS = (
-    Part(
-        ("Rows",),
-        see_rows,
-        of("Rows.extend Rows.append Rows.cut", WRONG),
-        '"Serving": A row for each request.',
-        needs=("Rows.extend", "Rows.append", "Rows.cut"),
-    ),
-    Part(
-        ("prefill",),
-        see_prefill,
-        of("prefill", WRONG),
-        '"Serving": Static batches: which request has which row.',
-    ),
+    Part(("Rows",), see_rows, WRONG, '"Serving": A row for each request.', METHODS, METHODS),
+    Part(("prefill",), see_prefill, WRONG, STATIC),
 )

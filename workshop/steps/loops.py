@@ -9,7 +9,7 @@ from generate import Sequence
 from samplers import Sampler, greedy
 from workshop.compare import Seen
 from workshop.engine import Part
-from workshop.mistakes import mistakes, of
+from workshop.mistakes import mistakes
 from workshop.steps.inputs import WatchedModel
 
 OWN_STEP = '"The loop and its cache": A step of our own.'
@@ -161,9 +161,8 @@ def see_cached(m, seed):
 def see_stories(m, seed):
     tokenizer, model = m.model()
     ids = tokenizer.encode(TEXT)
-    yield Seen(
-        "the logits of the stories (see the steps before)", partial(model, ids), "n_new, n_vocab"
-    )
+    name = "the logits of the stories (see the steps before)"
+    yield Seen(name, partial(model, ids), "n_new, n_vocab")
     tokens = m.cached(model, Sequence(model, ids, 24, greedy))
     yield Seen(f"24 tokens after {TEXT!r}", lambda: tokenizer.decode(list(tokens)))
 
@@ -224,19 +223,16 @@ with only the last id run, although more may be new
 """)
 
 
-def part(name, observe, functions, lesson):
-    return Part((name,), observe, of(functions, WRONG), lesson)
-
-
+TRUNCATION = '"Samplers": The second way: truncation.'
 DRAW = (
-    part("draw", see_draw, "draw", '"Samplers": The draw.'),
-    part("temperature", see_temperature, "temperature", '"Samplers": The first way: temperature.'),
-    part("top_k", see_top_k, "keep keep_top_k", '"Samplers": The second way: truncation.'),
-    part("top_p", see_top_p, "keep keep_top_p", '"Samplers": The second way: truncation.'),
+    Part(("draw",), see_draw, WRONG, '"Samplers": The draw.'),
+    Part(("temperature",), see_temperature, WRONG, '"Samplers": The first way: temperature.'),
+    Part(("top_k",), see_top_k, WRONG, TRUNCATION, ("keep", "keep_top_k")),
+    Part(("top_p",), see_top_p, WRONG, TRUNCATION, ("keep", "keep_top_p")),
 )
-NAIVE = part("naive", see_naive, "naive", '"The loop and its cache": Predict, append, repeat.')
-ADVANCE = part("advance", see_advance, "advance", OWN_STEP)
-CACHED = ADVANCE, part("cached", see_cached, "cached", OWN_STEP)
+NAIVE = Part(("naive",), see_naive, WRONG, '"The loop and its cache": Predict, append, repeat.')
+ADVANCE = Part(("advance",), see_advance, WRONG, OWN_STEP)
+CACHED = ADVANCE, Part(("cached",), see_cached, WRONG, OWN_STEP)
 OWN = (
     "softmax layer_norm gelu linear attention causal_mask split_heads merge_heads self_attention"
     " feed_forward GPT2.block GPT2.__call__ draw advance cached model"

@@ -10,7 +10,7 @@ from generate import Sequence
 from samplers import Sampler, draw
 from workshop.compare import Seen
 from workshop.engine import Part
-from workshop.mistakes import mistakes, of
+from workshop.mistakes import mistakes
 from workshop.steps.inputs import WatchedModel
 from workshop.steps.loops import CHOICE, PROMPT, run
 
@@ -49,10 +49,8 @@ def see_rule(m, seed):
         ([1, 2, 0, 3], [1, 2, 0]),
         ([1], []),
     ):
-        yield Seen(
-            f"drafts {drafts}, as q is certain of, where p is certain of {p}",
-            partial(sure, p, drafts),
-        )
+        name = f"drafts {drafts}, as q is certain of, where p is certain of {p}"
+        yield Seen(name, partial(sure, p, drafts))
     ids = list(IDS)
     yield Seen("ids after the call", lambda: (sure([1, 0, 3, 2], [1, 0, 3], ids), ids)[1])
     for n, drafts in (80, [1, 0]), (600, [1, 0]), (600, [0, 2]):  # 80 reveal most mistakes
@@ -254,14 +252,10 @@ with the prompt's tokens counted in the length
 WHOLE_LOOP = '"Speculation": The whole loop, step by step.'
 
 
-def part(name, observe, functions, lesson, needs=()):
-    return Part((name,), observe, of(functions, WRONG), lesson, needs=needs)
-
-
-RULE = part("verify", see_rule, "verify", '"Speculation": The rule for samples.')
-DRAFTS = "DraftModel.__init__", "DraftModel.propose"
+METHODS = "DraftModel.__init__", "DraftModel.propose"
+RULE = Part(("verify",), see_rule, WRONG, '"Speculation": The rule for samples.')
 SPECULATION = (
-    part("DraftModel", see_draft_model, "DraftModel", WHOLE_LOOP, DRAFTS),
-    part("speculative", see_speculative, "speculative", WHOLE_LOOP),
+    Part(("DraftModel",), see_draft_model, WRONG, WHOLE_LOOP, needs=METHODS),
+    Part(("speculative",), see_speculative, WRONG, WHOLE_LOOP),
 )
-BEAM = part("beam_search", see_beam, "beam_search", '"Search": Try them all.')
+BEAM = Part(("beam_search",), see_beam, WRONG, '"Search": Try them all.')

@@ -6,14 +6,11 @@ from unittest import mock
 
 import numpy as np
 
+from gpt2 import causal_mask
 from workshop.compare import Seen
 from workshop.engine import Part
-from workshop.mistakes import mistakes, of
+from workshop.mistakes import mistakes
 from workshop.steps.inputs import block, numbers, parameters, tiny
-
-
-def hidden(n):  # -> a causal mask [n, n]
-    return np.where(np.tri(n) > 0, np.float32(0), np.float32(-1e10))
 
 
 def see_softmax(m, seed):
@@ -62,9 +59,9 @@ def see_attention(m, seed):
     some = np.where(numbers(3, 5) > 0.5, np.float32(-1e10), visible)
     yield Seen("attention with some keys hidden", partial(m.attention, q, k, v, some), "n_new, d")
     yield Seen("the q of attention after the call", q, "n_new, d")
-    found = partial(m.attention, *2 * numbers(3, 2, 6, 4), hidden(6)[None])
+    found = partial(m.attention, *2 * numbers(3, 2, 6, 4), causal_mask(np.arange(6)))
     yield Seen("attention of two heads", found, "n_head, n_new, d")
-    found = partial(m.attention, *numbers(3, 7, 2, 3, 4), hidden(3))
+    found = partial(m.attention, *numbers(3, 7, 2, 3, 4), causal_mask(np.arange(3)))
     yield Seen("attention of seven texts", found, "batch, n_head, n_new, d")
 
 
@@ -87,7 +84,7 @@ def see_merge(m, seed):
         yield Seen(f"merge_heads({[*shape]})", partial(m.merge_heads, numbers(*shape)), axes)
 
 
-WITHOUT_CACHE = {"mask": hidden(5)[None], "cache": None, "layer": 0}
+WITHOUT_CACHE = {"mask": causal_mask(np.arange(5)), "cache": None, "layer": 0}
 
 
 def see_self_attention(m, seed):
@@ -208,7 +205,7 @@ without ln_f after the last block
 
 
 def part(names, observe, lesson="One block, line by line."):
-    return Part((names,), observe, of(names, WRONG), f'"The forward pass": {lesson}')
+    return Part((names,), observe, WRONG, f'"The forward pass": {lesson}')
 
 
 SOFTMAX = part("softmax", see_softmax, "From the stream to logits.")
