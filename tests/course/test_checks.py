@@ -4,20 +4,14 @@ under its own name."""
 import functools
 import itertools
 import re
-import sys
-from pathlib import Path
 
+import edition
+import lessons
 import numpy as np
 import pytest
 
-FOLDER = Path(__file__).parents[2] / "notebooks"
-sys.path.insert(0, str(FOLDER))
-
-import edition  # noqa: E402
-import lessons  # noqa: E402
-
-from workshop.compare import RARE, Seen, is_right, tell  # noqa: E402
-from workshop.mistakes import build  # noqa: E402
+from workshop.compare import RARE, Seen, is_right, tell
+from workshop.mistakes import build
 
 
 @pytest.mark.slow

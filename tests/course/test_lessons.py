@@ -2,10 +2,10 @@
 
 import ast
 import inspect
-import sys
-from pathlib import Path
 from textwrap import dedent
 
+import counting
+import lessons
 import numpy as np
 import pytest
 
@@ -16,11 +16,6 @@ from page.recorder import counted
 from samplers import Sampler
 from tests.support.tiny import tiny_gpt2
 from workshop.mistakes import build
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "notebooks"))
-
-import counting  # noqa: E402
-import lessons  # noqa: E402
 
 
 def test_timed_actions_take_turns_after_a_round_that_does_not_count():

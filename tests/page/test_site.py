@@ -7,15 +7,14 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import urldefrag, urljoin
 
+import edition
+import pages
 import pytest
 
 from pico import forward, load
 
 pytestmark = pytest.mark.slow
 HOUSE = Path(__file__).parents[2]
-sys.path.append(str(HOUSE / "notebooks"))
-import edition  # noqa: E402
-import pages  # noqa: E402
 
 
 class Page(HTMLParser):

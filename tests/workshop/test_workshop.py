@@ -6,11 +6,12 @@ import json
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from generate import Sequence, cached
+from tests.workshop.students.mistakes import MISTAKES
+from tests.workshop.students.styles import STYLE
 from workshop import __main__ as cli
 from workshop import hunt
 from workshop.compare import RARE, Raised, chance, is_right, is_same, tell
@@ -18,12 +19,6 @@ from workshop.engine import Reader, Tape, check, difference, is_empty, right_tap
 from workshop.mistakes import build, skeleton
 from workshop.steps import STEPS
 from workshop.steps.inputs import WatchedModel
-
-STUDENTS = Path(__file__).with_name("students")
-sys.path.append(str(STUDENTS))
-
-from mistakes import MISTAKES  # noqa: E402
-from styles import STYLE  # noqa: E402
 
 HEAD = "from __future__ import annotations\n\nimport math\n\nimport numpy as np\n"
 PROJECT = HEAD + hunt.code()
