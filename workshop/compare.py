@@ -48,8 +48,9 @@ def is_wrong(a: Seen | None, b: Seen | None) -> bool:
 
 def is_same(a: Seen, b: Seen) -> float:
     """Return whether one mistake could explain a and b. For random outcomes, return a p-value."""
-    if errors := [x.value for x in (a, b) if isinstance(x.value, Raised)]:
-        return len({(error.kind, error.place) for error in errors}) == 1 < len(errors)
+    raised = [isinstance(x.value, Raised) for x in (a, b)]
+    if any(raised):
+        return all(raised) and (a.value.kind, a.value.place) == (b.value.kind, b.value.place)
     if b.kind == "~":
         return chance(a.value, b.value)
     if b.kind == "=" or not isinstance(b.value, np.ndarray):

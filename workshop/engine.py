@@ -127,11 +127,14 @@ class Reader:
         names = part.needs or part.names
         found = [name + self.missing[name] for name in names if name in self.missing]
         used = [name for name in self.wrong if name in names or owner_of(name) in part.names]
-        wrong = [f"{name} (wrong in {self.wrong[name]})" for name in used]
-        if any(self.wrong[name] != step for name in used):
-            found.append(f"it uses {', '.join(wrong)}")
+        steps = {self.wrong[name] for name in used}
+        if steps - {step}:
+            wrong = ", ".join(f"{name} (wrong in {self.wrong[name]})" for name in used)
+            found.append(f"it uses {wrong}")
         libraries = [name for name in part.libraries if not importlib.util.find_spec(name)]
-        return found or [f"pip install {' '.join(libraries)}"] * bool(libraries)
+        if libraries and not found:
+            found.append(f"pip install {' '.join(libraries)}")
+        return found
 
     def begins(self, key: str) -> tuple | None:
         """Tell what begins. Return its message if it has ended Python before."""
@@ -168,7 +171,8 @@ class Reader:
         if self.begins(f"{part.observe.__name__}, mended"):
             return None
         right, n_results = right_tape(part), 0
-        ways = itertools.product((False, True), self.places(part, blamed))
+        mine = [name for name in blamed if self.own[name]]
+        ways = itertools.product((False, True), mine and [*mine, *self.helpers])
         for slip in itertools.chain(*(slips(self.key, name, way, True) for way, name in ways)):
             owner, _, name = slip.function.rpartition(".")
             place = find(self.module, owner)
@@ -192,11 +196,6 @@ class Reader:
             if n_results > MOST_RESULTS:
                 break
         return None
-
-    def places(self, part: Part, blamed: tuple) -> list[str]:
-        """Name the reader's functions and classes where a part's mistake can be."""
-        mine = [name for name in blamed if self.own[name]]
-        return [*mine, *self.helpers] if mine else []
 
 
 def owner_of(name: str) -> str:  # "Cache.cut" -> "Cache"

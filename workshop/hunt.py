@@ -19,10 +19,8 @@ from workshop.engine import Part, Tape, difference, right_tape
 from workshop.mistakes import Mistake, body, build, read, text_of
 from workshop.steps import STEPS
 
-HELPERS = dict.fromkeys(("check", "keep"), "samplers.py") | {
-    "residual": "speculative.py",
-    "log_softmax": "gpt2.py",
-}
+HELPERS = {"check": "samplers.py", "keep": "samplers.py", "residual": "speculative.py"}
+HELPERS["log_softmax"] = "gpt2.py"
 PATCHED = re.compile(
     r"\bif (True|False)\b|\bpass$|\b0 \*|[+*] 0\b|\b_ = |in \[0\]|^ *(if|for|while) .*: \w|.{101}"
     r"|\[\*|\)\[|\(\(|\b_\b|; |\bsorted|(=|return|^) *\(.*\)$"

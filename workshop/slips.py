@@ -38,9 +38,7 @@ SHOWN = ast.expr, ast.keyword, ast.Return  # what a message may quote
 WITH_SYMBOLS = ast.BinOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.UnaryOp
 
 
-def slips(
-    source: str, function: str, confused: bool = False, mends: bool = False
-) -> Iterator[Mistake]:
+def slips(source: str, function: str, confused=False, mends=False) -> Iterator[Mistake]:
     """Yield the slips in a function, such as "Cache.append" of "workshop/reference.py". confused:
     whether to yield only those that take a name or an argument for another. mends: whether a slip
     may mend a mistake, so that its message calls the old text wrong."""
@@ -68,11 +66,16 @@ class Code:
     def __init__(self, source: str, top: Any):
         self.text, self.starts, self.top = read(source), line_starts(source), top
         self.arguments = [arg.arg for arg in top.args.args if arg.arg != "self"]
-        self.nodes = [node for one in top.body for node in ast.walk(one) if hasattr(node, "lineno")]
-        self.parents = {c: node for node in ast.walk(top) for c in ast.iter_child_nodes(node)}
+        inside = (node for statement in top.body for node in ast.walk(statement))
+        self.nodes = [node for node in inside if hasattr(node, "lineno")]
+        self.parents = {}
+        for node in ast.walk(top):
+            self.parents |= dict.fromkeys(ast.iter_child_nodes(node), node)
         names = (node for node in self.nodes if isinstance(node, ast.Name))
         stored = {node.id for node in names if isinstance(node.ctx, ast.Store)}
-        self.variables = {*self.arguments, *(stored if len(stored) < 9 else ())}
+        self.variables = {*self.arguments}
+        if len(stored) < 9:
+            self.variables |= stored
 
     def place(self, node):
         first, last = (self.starts[line - 1] for line in (node.lineno, node.end_lineno))
