@@ -1,7 +1,7 @@
 """Make other editions of the lessons from the saved notebooks.
 
     python notebooks/edition.py [FOLDER]       # for a class, in notebooks/class
-    python notebooks/edition.py --zip FILE     # for a class, with all that the lessons need
+    python notebooks/edition.py --zip FILE     # for a class, with everything it needs
     python notebooks/edition.py --site FOLDER  # the web site, see pages.py
     python notebooks/edition.py --titles       # write the top of each lesson again
 
@@ -62,13 +62,13 @@ def known():  # -> the owner/name on GitHub that `write_titles` has written, or 
 
 
 def titled(name, repository):
-    """Return the text of a lesson's first cell as the table wants it: title, minutes and links."""
+    """Return the text of a lesson's first cell: title, minutes and links, from the table."""
     lessons = table()
     title, whole, core = lessons[name]
     paragraphs = [x for x in read(name).cells[0].source.split("\n\n") if not x.startswith("[")]
     _, colon, subtitle = paragraphs[0].partition(":")
     paragraphs[0] = f"# {title}{colon}{subtitle}"
-    paragraphs[1] = f"*About {whole} minutes, of which the core is {core}; exercises apart.*"
+    paragraphs[1] = f"*About {whole} minutes without the exercises; the core takes {core}.*"
     before, _, after = " ".join(["", *lessons, ""]).partition(f" {name} ")
     links = [f"[← {lessons[other][0]}]({other}.ipynb)" for other in before.split()[-1:]]
     links += [f"[{lessons[other][0]} →]({other}.ipynb)" for other in after.split()[:1]]
@@ -162,7 +162,7 @@ def write_class(folder, name):
 
 
 def write_zip(path, repository):
-    """Write all that a class needs into a ZIP file. What tells answers is packed into one file."""
+    """Write what a class needs into a ZIP file, in which our answers are packed into one file."""
     file, inside = io.BytesIO(), io.BytesIO()
     with ZipFile(file, "w", ZIP_DEFLATED) as package, ZipFile(inside, "w", ZIP_DEFLATED) as ours:
         for place in PACKED.split():

@@ -155,7 +155,7 @@ def found_in_search(says, shown):
     says = says.replace(f" ({shown})", "").removeprefix(shown)
     says = re.sub(r"with `\[\*.*\]\[:1\]` instead .*", ONE_ROUND, says).replace("?.", "?").strip()
     error = re.search(r"line \d+: .*", shown)
-    # that another slip raises the same error is a proof only if the error tells numbers
+    # another slip with the same error proves something only if the error contains numbers
     if error and (not says or "in our code" in says and not re.search(r": .*\d", error[0])):
         return f"found no known mistake: look at {error[0]}"
     return f"found: {says}" if says else "found no known mistake with these results"

@@ -2,7 +2,7 @@
 
     python -m workshop hunt prey.py --step keys --seed 3
 
-The same judge accepts the repair, and then says how the mistake is called.
+The same judge accepts the repair, and then names the mistake.
 """
 
 import ast
@@ -45,7 +45,7 @@ def prey(file: str, step: str | None, seed: int) -> str:
 
 
 def name_of(path: Path, steps: Collection[str]) -> str:
-    """Return how the mistake in a hunt's file is called, if it was in one of these steps."""
+    """Name the mistake in a hunt's file, if it was in one of these steps."""
     found = re.match(r"# hunt (\w+) (\d+):", path.read_text("utf-8", "replace"))
     if not found or found[1] not in steps:
         return ""

@@ -40,8 +40,8 @@ class Mistake(NamedTuple):
 
 
 def variants(table: str) -> tuple[str, ...]:
-    """Read a table of texts that are like reference.py but for some changes, and return their
-    names. Instead of a change there may be the name of a text with such changes."""
+    """Read a table of texts and return their names. Each text is reference.py after some changes. A
+    line may also name an earlier text, whose changes it repeats."""
     known: dict[str, list[str]] = {}
     for name, *lines in entries(table):
         known[name] = [change for line in lines for change in known.get(line, [line])]

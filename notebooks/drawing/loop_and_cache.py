@@ -44,28 +44,21 @@ def keys_of(model, ids):
     return cache.kv[0, LAYER, HEAD % cache.kv.shape[2], : cache.length]
 
 
-def draw_keys(axis, keys, new, tokens, n_rows):
-    """Plot keys [n, d_head] in a panel for n_rows rows. Frame the keys from index `new` on."""
-    blank = np.full((n_rows - len(keys), keys.shape[1]), np.nan)
-    limit = np.percentile(np.abs(keys), 99)
-    style = {"cmap": "PuOr", "vmin": -limit, "vmax": limit, "aspect": "auto"}
-    image = axis.imshow(np.vstack([keys, blank]), **style)
-    style = {"fill": False, "edgecolor": lessons.BLACK, "lw": 2.5, "clip_on": False}
-    axis.add_patch(Rectangle((-0.5, new - 0.5), keys.shape[1], len(keys) - new, **style))
-    labels = [token.replace(" ", "·") for token in tokens[: len(keys)]]
-    axis.set_yticks(range(len(keys)), labels)
-    axis.set_xticks([])
-    return image
-
-
 def growing(model, ids, tokens, first):
     """Plot one head's keys after `first` ids. Each further panel adds the key of one more id."""
-    n_passes = len(ids) - first + 1
-    figure, axes = plt.subplots(1, n_passes, figsize=(9.5, 0.8 + 0.28 * len(ids)))
+    figure, axes = plt.subplots(1, len(ids) - first + 1, figsize=(9.5, 0.8 + 0.28 * len(ids)))
+    frame = {"fill": False, "edgecolor": lessons.BLACK, "lw": 2.5, "clip_on": False}
     for axis, n in zip(axes, range(first, len(ids) + 1)):
+        keys = keys_of(model, ids[:n])
+        d_head = keys.shape[1]
+        blank = np.full((len(ids) - n, d_head), np.nan)
+        limit = np.percentile(np.abs(keys), 99)
+        style = {"cmap": "PuOr", "vmin": -limit, "vmax": limit, "aspect": "auto"}
+        image = axis.imshow(np.vstack([keys, blank]), **style)
         new = n - 1 if n > first else 0
-        image = draw_keys(axis, keys_of(model, ids[:n]), new, tokens, len(ids))
-        axis.set(title=f"{n} tokens", xlabel="the numbers of a key")
+        axis.add_patch(Rectangle((-0.5, new - 0.5), d_head, n - new, **frame))
+        axis.set_yticks(range(n), [token.replace(" ", "·") for token in tokens[:n]])
+        axis.set(title=f"{n} tokens", xlabel="the numbers of a key", xticks=[])
     figure.colorbar(image, ax=axes, shrink=0.7)
     figure.suptitle(f"Keys of block {LAYER}, head {HEAD}: a pass adds a row (framed: new rows)")
 

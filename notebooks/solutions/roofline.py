@@ -4,7 +4,7 @@ def rows_at_ridge(numbers, machine, n, n_bytes=4):  # -> a number of rows
     # such number: a row then adds more time for reading its cache than for computing.
     (weights, kv), (bandwidth, peak) = numbers, machine
     once = n_bytes * weights / bandwidth  # seconds of reading that all rows share
-    more = 2 * weights / peak - n_bytes * n * kv / bandwidth  # by so much computing grows per row
+    more = 2 * weights / peak - n_bytes * n * kv / bandwidth  # computing less reading, per row
     return once / more if more > 0 else np.inf
 
 
