@@ -1,5 +1,6 @@
 """Steps 8, 9, 12 and 17: drawing and filtering, the loops, and a real model."""
 
+import functools
 from functools import partial
 from typing import Any
 
@@ -96,14 +97,10 @@ SCORES = np.array([0.3, 1.1, -0.6, 0.9, 0.7, -0.2, 1.6], np.float32)
 
 
 def see_filter(make, name, settings):
-    filters = {}
+    make = functools.cache(make)  # one filter is called again and again
 
     def see(label, setting, logits):
-        def call():  # one filter is called again and again
-            filters[setting] = filters.get(setting) or make(setting)
-            return filters[setting](logits, [1, 2])
-
-        return Seen(label, call, "n_vocab")
+        return Seen(label, lambda: make(setting)(logits, [1, 2]), "n_vocab")
 
     for setting in settings:
         logits = SCORES.copy()
