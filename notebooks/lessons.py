@@ -58,10 +58,11 @@ plt.style.use(PROJECT / "notebooks/drawing/lessons.mplstyle")
 
 
 def show(alt, figure=None):
-    """Display a figure, by default the current one; alt: its alternative text. The numbers in its
-    lines and bars are added to the text."""
+    """Display a figure, by default the current one; alt: its alternative text, or that text's name
+    in alternatives.txt. The numbers in its lines and bars are added to the text."""
     figure, file, small = figure or plt.gcf(), io.BytesIO(), io.BytesIO()
     figure.savefig(file, format="png")
+    alt = texts(this_lesson()).get(alt, alt)
     says = " ".join([alt, *filter(None, numbers(figure))])
     plt.close(figure)
     image = PIL.Image.open(file).convert("RGB")  # 256 of its colours take half of the bytes

@@ -6,8 +6,6 @@ import lessons
 import matplotlib.pyplot as plt
 import numpy as np
 
-ENDINGS = "Bars: one ending is improbable in the model, and most probable with the filter."
-
 
 def two_ways(beginning, choices, condition, mask):
     """Plot the probability of each ending, under the model and with the filter.

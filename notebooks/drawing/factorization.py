@@ -12,8 +12,6 @@ from decoding.score import score
 STYLES = "-", "--", "-.", ":"
 WHITE = {"facecolor": "white", "edgecolor": "none", "pad": 1}
 
-ALT = lessons.texts("factorization")
-
 
 def tree(branch, n):
     """Draw all texts of n letters a and b; branch(before, letter) returns P(letter | before)."""

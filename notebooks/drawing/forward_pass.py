@@ -9,8 +9,6 @@ from matplotlib.patches import FancyBboxPatch
 
 from gpt2 import softmax
 
-ALT = lessons.texts("forward_pass")
-
 
 def diagram(n_layer):
     """Draw the data flow from ids to logits. Each block adds twice to the residual stream."""

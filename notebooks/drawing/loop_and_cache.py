@@ -10,8 +10,6 @@ LAYER, HEAD = 0, 1  # the block and the head whose keys are plotted
 FIRST = {"facecolor": lessons.BLUE, "hatch": "", "edgecolor": "white"}
 AGAIN = {"facecolor": lessons.ORANGE, "hatch": "///", "edgecolor": "white"}
 
-ALT = lessons.texts("loop_and_cache")
-
 
 def triangle(n_prompt, n_new):
     """Draw which tokens each pass computes, without a cache and with one."""

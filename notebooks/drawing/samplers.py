@@ -6,8 +6,6 @@ import numpy as np
 
 N_SHOWN = 400  # the bars of less probable tokens would be too narrow to see
 
-ALT = lessons.texts("samplers")
-
 
 def what_filters_keep(probs, logits, filters):
     """Plot which tokens each filter keeps, and return the figure.

@@ -6,8 +6,6 @@ import numpy as np
 
 from decoding.beam import beam_search
 
-ALT = lessons.texts("search")
-
 
 def tree(axis, trace, name, best=()):
     """Draw a beam search as a tree.

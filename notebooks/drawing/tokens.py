@@ -5,8 +5,6 @@ import matplotlib.pyplot as plt
 
 TINTS = "#cfe6f5", "#fbe3b5", "#c9ecdf", "#f3d7e6"
 
-ALT = lessons.texts("tokens")
-
 
 def label(tokenizer, id):
     """Return a token's text, with a dot for each space.
