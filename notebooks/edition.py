@@ -252,7 +252,7 @@ def main():
         sys.path.append(str(HERE.parent))
         from pages import write_site  # here, because only the site needs the whole project
 
-        return write_site(folder, name)
+        return write_site(folder, name, CLONE.format(name), lesson, table())
     write_class(folder, found and name)
 
 

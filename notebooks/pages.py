@@ -18,7 +18,6 @@ from inspect import getsourcelines
 from linecache import getline
 from pathlib import Path
 
-from edition import CLONE, lesson, table
 from latex2mathml.converter import convert
 from nbconvert import HTMLExporter
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
@@ -37,9 +36,11 @@ DATA = re.compile(r'<script id="data" type="application/json">(.+?)</script>', r
 IDEA = re.compile(r"^\| (.+?) \| \[\w+\]\((pico/\w+\.py)\)", re.MULTILINE)  # a row of the table
 
 
-def write_site(folder, name):
-    """Write the site into a folder. name: owner/name on GitHub, or None."""
-    site = {"chapters": chapters(), "name": name, "shown": functools.partial(shown, *first_run())}
+def write_site(folder, name, clone, lesson, table):
+    """Write the site into a folder. name: owner/name on GitHub, or None. clone: a command. lesson:
+    makes a lesson's cells. table: {a lesson's file without .ipynb: (its title, ...)}."""
+    site = {"chapters": chapters(table), "name": name, "clone": clone}
+    site["shown"] = functools.partial(shown, *first_run())
     site["address"] = f"https://{name.replace('/', '.github.io/')}/" if name else ""
     shutil.copy(PROJECT / "page/pictures/code.png", folder / "preview.png")
     places = write_ready(folder, site)
@@ -59,10 +60,10 @@ def write_site(folder, name):
     print(f"{len(done)} pages of files in {folder}")
 
 
-def chapters():  # -> [(part, title, page), ...], in the order of the book
+def chapters(table):  # -> [(part, title, page), ...], in the order of the book
     found = IDEA.findall((PROJECT / "README.md").read_text("utf-8"))
     ideas = [(f"{title[0].upper()}{title[1:]}", file) for title, file in found]
-    lessons = [(title, f"notebooks/{file}.ipynb") for file, (title, *_) in table().items()]
+    lessons = [(title, f"notebooks/{file}.ipynb") for file, (title, *_) in table.items()]
     parts = {"Begin": [("The first page", "index")], "Ideas, on a page each": ideas}
     parts["Lessons"] = [("The course", "notebooks/README.md"), *lessons]
     parts["More"] = [("The workshop", "workshop/README.md"), ("All files", "README.md")]
@@ -132,7 +133,7 @@ def text_of(path, site):
     elif path.suffix == ".md" or not path.exists():
         text = path.read_text("utf-8") if path.exists() else template("first.md.j2", site)
         if site["name"] and (path.parent.name in ("workshop", "notebooks") or path.name == "index"):
-            text = text.replace("```sh\n", f"```sh\n{CLONE.format(site['name'])}\n", 1)
+            text = text.replace("```sh\n", f"```sh\n{site['clone']}\n", 1)
     else:
         text += f"``````{'python' * (path.suffix == '.py')}\n{path.read_text('utf-8')}\n``````"
     return [new_markdown_cell(text)]
