@@ -1,24 +1,20 @@
 """Make other editions of the lessons from the saved notebooks.
 
-    python notebooks/edition.py [FOLDER]       # for a class, in notebooks/class
     python notebooks/edition.py --zip FILE     # for a class, with everything it needs
     python notebooks/edition.py --site FOLDER  # the web site, see pages.py
     python notebooks/edition.py --titles       # write the top of each lesson again
 
 The class edition has no outputs and no solutions, but a cell for each guess and answer. Answers are
 folded, and cells tagged `yours` keep only signatures. With --repository and an address on GitHub,
-lessons get badges and that address, and --titles writes it into the project's files, too.
+the first cell of a lesson knows it, and --titles writes it into the project's files, with badges.
 """
 
 import argparse
 import ast
-import hashlib
 import io
-import os
 import re
 import sys
 from pathlib import Path
-from urllib.parse import quote
 from zipfile import ZIP_DEFLATED, ZipFile
 
 import nbformat
@@ -33,7 +29,6 @@ COLAB, BINDER = "https://colab.research.google.com", "https://mybinder.org"
 BOOTSTRAP = HERE / "bootstrap.py"  # the first cell of code in each lesson
 SETUP = '        address = address or "https://github.com/{}"'
 GITHUB = r"(?:\S*[/@])?(?:www\.)?github\.com[:/]([\w-]+/[\w.-]+?)(?:\.git)?/*"
-LINK = re.compile(r"(?<=\]\()(?!https?:|#)(?=(\w+\.ipynb)?[^)\s]*\))")  # where a link begins
 MARKED = re.compile(r"(<repository>.*\n)(?:.*\n)*?(.*</repository>)")  # the address is between
 INSERTED = r"\g<1>{}\n\g<2>"
 FOLDED = "<details><summary>{}</summary>\n\n{}\n\n</details>\n\n"
@@ -142,25 +137,6 @@ def stubs(source):
     return "\n\n\n".join("\n".join([*head, "    ..."]) for head in heads)
 
 
-def write_class(folder, name):
-    """Write the class edition into a folder. name: owner/name on GitHub, or None."""
-    files, lessons = f"{quote(Path(os.path.relpath(HERE, folder)).as_posix())}/", ""
-    if name:
-        inside = folder.relative_to(HERE.parent).as_posix()
-        main = f"https://github.com/{name}/blob/main"
-        files, lessons = f"{main}/notebooks/", f"{main}/{inside}/"  # what links begin with
-    for lesson in table():
-        notebook = for_class(read(lesson), lesson, name)
-        title = notebook.cells[0]
-        for cell in notebook.cells:
-            if cell.cell_type == "markdown":
-                cell.source = LINK.sub(lambda at: lessons if at[1] else files, cell.source)
-        if name:
-            title.source += "\n\n" + badges(name, quote(f"{inside}/{lesson}.ipynb"))[0]
-        write(folder / f"{lesson}.ipynb", notebook)
-    print(f"{len(table())} notebooks in {folder}")
-
-
 def write_zip(path, repository):
     """Write what a class needs into a ZIP file, in which our answers are packed into one file."""
     file, inside = io.BytesIO(), io.BytesIO()
@@ -180,20 +156,6 @@ def write_zip(path, repository):
         package.writestr("tokenwise/notebooks/answers.bin", inside.getvalue())
     path.write_bytes(file.getvalue())
     print(f"{len(table())} notebooks in {path}")
-
-
-def write(path, notebook):
-    """Write a notebook with its checksum. Keep a file whose checksum is wrong: it was changed."""
-    if path.exists():
-        old = nbformat.read(path, as_version=4)
-        if old.metadata.pop("edition", None) != checksum(old):
-            return print(f"kept {path}: it was changed, or not written here", file=sys.stderr)
-    notebook.metadata["edition"] = checksum(notebook)
-    nbformat.write(notebook, path)
-
-
-def checksum(notebook):
-    return hashlib.sha256(nbformat.writes(notebook).encode()).hexdigest()
 
 
 def write_titles(name):
@@ -229,31 +191,27 @@ def lesson(name, repository):
 def main():
     """Parse the command line, and write the edition that its options choose."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path, nargs="?", default=HERE / "class")
+    ways = parser.add_mutually_exclusive_group(required=True)
+    ways.add_argument("--zip", type=Path, help="write a package for a class into this file")
+    ways.add_argument("--site", type=Path, help="write the web site into this folder")
+    ways.add_argument("--titles", action="store_true", help="write the top of each lesson again")
     parser.add_argument("--repository", help="the project's address on GitHub", default="")
-    parser.add_argument("--zip", type=Path, help="write a package for a class into this file")
-    parser.add_argument("--site", action="store_true", help="write the web site")
-    parser.add_argument("--titles", action="store_true", help="write the top of each lesson again")
     args = parser.parse_args()
-    folder, found = args.folder.resolve(), re.fullmatch(GITHUB, args.repository, re.IGNORECASE)
+    found = re.fullmatch(GITHUB, args.repository, re.IGNORECASE)
     if args.repository and not found:
         parser.error(f"{args.repository} is not the address of a repository on GitHub")
     name = found[1] if found else known()
     if args.titles:
         return write_titles(name)
-    if args.zip and (args.zip.is_dir() or not args.zip.parent.is_dir()):
-        parser.error(f"{args.zip} is not a file in a folder that exists")
-    if args.zip:
-        return write_zip(args.zip, found and name)
-    if not args.site and not folder.is_relative_to(HERE.parent):
-        parser.error(f"{folder} is not in the project, which its notebooks need: try --zip FILE")
-    folder.mkdir(parents=True, exist_ok=True)
     if args.site:
         sys.path.append(str(HERE.parent))
         from pages import write_site  # here, because only the site needs the whole project
 
-        return write_site(folder, name, CLONE.format(name), lesson, table())
-    write_class(folder, found and name)
+        args.site.mkdir(parents=True, exist_ok=True)
+        return write_site(args.site.resolve(), name, CLONE.format(name), lesson, table())
+    if args.zip.is_dir() or not args.zip.parent.is_dir():
+        parser.error(f"{args.zip} is not a file in a folder that exists")
+    write_zip(args.zip, found and name)
 
 
 if __name__ == "__main__":

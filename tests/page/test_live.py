@@ -1,7 +1,6 @@
 """The model in a live page computes what NumPy computes. A headless Chromium opens the page as a
 file."""
 
-
 import numpy as np
 import pytest
 
