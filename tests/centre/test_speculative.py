@@ -23,7 +23,6 @@ from samplers import Sampler, greedy, no_repeat_ngram, repetition_penalty, tempe
 from speculative import residual, speculative, verify
 from tests.support.tiny import (
     Watched,
-    as_function,
     chain_rule,
     drafted_by,
     opposite,
@@ -155,8 +154,7 @@ def test_any_loop_goes_on_where_the_caller_left_one(n_taken):
 
 STOP, PROMPT, N_TOKENS, N_TEXTS = 3, [0, 1, 2, 0], 4, 1500
 smallest = functools.partial(tiny_gpt2, n_vocab=4, n_embd=4, n_layer=1)
-TINY = as_function(smallest(seed=14, stop_ids=[STOP]))
-TINY_SMALL, TINY_OPPOSITE = as_function(smallest(seed=9)), as_function(opposite(smallest(seed=14)))
+TINY, TINY_SMALL = smallest(seed=14, stop_ids=[STOP]), smallest(seed=9)
 
 
 def tiny_drafter(name, sampler):
@@ -165,7 +163,7 @@ def tiny_drafter(name, sampler):
     return {
         "smaller model": DraftModel(TINY_SMALL, sampler, rng),
         "smaller model, greedy": DraftModel(TINY_SMALL, greedy, rng),
-        "opposite model": DraftModel(TINY_OPPOSITE, sampler, rng),
+        "opposite model": DraftModel(opposite(TINY), sampler, rng),
         "bigrams": NGramStore(n_vocab, 2),
         "lookup": PromptLookup(n_vocab, 2),
         "replay": Replay(n_vocab, PROMPT + [1, 2, 1, 0, 0, 1, 2, 1], 0.5, rng),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from decoding.batching import Prefill, Rows, continuous
 from generate import Sequence, begin, cached
 from samplers import Sampler, greedy, no_repeat_ngram, repetition_penalty, temperature, top_k
-from tests.support.tiny import Watched, as_function, checkpoint, close, tiny_gpt2
+from tests.support.tiny import Watched, checkpoint, close, tiny_gpt2
 
 MODEL = tiny_gpt2(stop_ids=[5])
 N_CTX, N_VOCAB = MODEL.n_ctx, MODEL.n_vocab
@@ -196,7 +196,7 @@ def test_a_different_source_begins_with_an_empty_cache():
 
 def test_a_model_with_a_custom_cache_is_refused():
     with pytest.raises(ValueError, match="a custom cache cannot join a batch"):
-        list(continuous([Sequence(as_function(MODEL), [1], 3)]))
+        list(continuous([Sequence(tiny_gpt2(new_cache=object), [1], 3)]))
 
 
 @pytest.mark.parametrize("numbers", [(0, 1), (1, 0), (-1, 9)])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import utils
 from decoding.score import log_probabilities, score
 from gpt2 import log_softmax
-from tests.support.tiny import FunctionModel, Watched, close, tiny_gpt2
+from tests.support.tiny import Watched, close, of_last_token, tiny_gpt2
 
 MODEL = tiny_gpt2()
 N_CTX, N_VOCAB = MODEL.n_ctx, MODEL.n_vocab
@@ -53,16 +53,17 @@ def test_every_token_passes_in_chunks_and_sees_at_least_half_a_context():
 
 @pytest.mark.parametrize("n_ctx", [1, 2])
 def test_a_short_context_is_enough(n_ctx):
-    after = np.log(np.array([[0.5, 0.3, 0.2], [0.1, 0.1, 0.8], [0.6, 0.2, 0.2]], np.float32))
-    model = FunctionModel(lambda ids: after[ids[-1]], n_vocab=3, n_ctx=n_ctx)
-    close(log_probabilities(model, [0, 1, 2, 2]), np.log(np.array([0.3, 0.8, 0.2], np.float32)))
+    model = of_last_token(n_ctx=n_ctx)
+    pairs = [by_hand(model, IDS[i : i + 2]) for i in range(3)]
+    close(log_probabilities(model, IDS[:4]), np.concatenate(pairs))
 
 
-@pytest.mark.parametrize("worst", [np.nan, -1e4])
-def test_a_text_without_a_probability_has_no_score(worst):
-    model = FunctionModel(lambda ids: np.array([0, worst], np.float32), n_vocab=2)
+@pytest.mark.parametrize("scale", [np.nan, 1e4])
+def test_a_text_without_a_probability_has_no_score(scale):
+    model, worst = tiny_gpt2(), int(MODEL([0])[-1].argmin())
+    model.params["lm_head"] *= scale
     with pytest.raises(ValueError, match="no probability"):
-        score(SimpleNamespace(plain_ids=lambda text: [1]), model, "x", [0])
+        score(SimpleNamespace(plain_ids=lambda text: [worst]), model, "x", [0])
 
 
 def test_without_a_prefix_the_first_token_is_left_out_with_its_bytes():

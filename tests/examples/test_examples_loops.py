@@ -12,7 +12,7 @@ from examples import choosing
 from examples.drafts import Recycling
 from generate import Sequence, begin, generate
 from samplers import Sampler
-from tests.support.tiny import FunctionModel, drafted_by, tiny_gpt2
+from tests.support.tiny import drafted_by, of_last_token, tiny_gpt2
 
 REFERENCE = np.load(Path(__file__).parents[1] / "fixtures" / "examples.npz")
 MODEL = tiny_gpt2(n_vocab=5, stop_ids=[4])
@@ -65,7 +65,7 @@ def test_minimum_bayes_risk_keeps_the_text_most_like_the_others():
 
 
 def test_many_drafts_are_accepted_if_each_token_depends_only_on_the_token_before_it():
-    model = FunctionModel(lambda ids: np.eye(4, dtype=np.float32)[(ids[-1] + 1) % 4], 4, n_ctx=60)
+    model = of_last_token(n_ctx=60)
     measured = Measured(Recycling(model))
     drafted = generate(model, [0], 40, loop=drafted_by(measured))
     assert list(drafted) == list(generate(model, [0], 40))

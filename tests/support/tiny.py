@@ -11,6 +11,7 @@ from loading.config import read_json
 from loading.llama import read_llama
 from speculative import speculative
 from tests.support.checkpoints import FIXTURES, ROOT
+from training.learn import flat, new_params
 
 
 def checkpoints(*folders):
@@ -37,38 +38,21 @@ def tiny_gpt2(n_vocab=11, n_ctx=24, n_embd=8, n_layer=2, seed=8, n_head=2, **mor
 
     def random(name, shape):
         mean, deviation = float(name.endswith(".g")), 0.25 if "ln_" in name else 1
-        return rng.normal(mean, deviation, shape).astype(np.float32)
+        return rng.normal(mean, deviation, shape)
 
-    shapes = gpt2_shapes(n_vocab, n_ctx, n_embd, n_layer)
-    model = GPT2(filled(shapes, random), n_head)
+    model = GPT2(filled((n_vocab, n_ctx, n_embd, n_layer), random), n_head)
     vars(model).update(more)
     return model
 
 
-def gpt2_shapes(n_vocab, n_ctx, n_embd, n_layer):
-    """Return the shape of each parameter of a GPT-2 with an lm_head, nested like `params`."""
-    norm, n_inner = {"g": (n_embd,), "b": (n_embd,)}, 4 * n_embd
-    block = {
-        "ln_1": norm,
-        "attn": {"c_attn": dense(n_embd, 3 * n_embd), "c_proj": dense(n_embd, n_embd)},
-        "ln_2": norm,
-        "mlp": {"c_fc": dense(n_embd, n_inner), "c_proj": dense(n_inner, n_embd)},
-    }
-    wte, wpe = (n_vocab, n_embd), (n_ctx, n_embd)
-    return {"wte": wte, "wpe": wpe, "blocks": [block] * n_layer, "ln_f": norm, "lm_head": wte}
-
-
-def dense(n_in, n_out):
-    return {"w": (n_out, n_in), "b": (n_out,)}
-
-
-def filled(shapes, make, name=""):
-    """Return the nested structure `shapes`, with each shape replaced by make(name, shape)."""
-    if isinstance(shapes, tuple):
-        return make(name, shapes)
-    if isinstance(shapes, list):
-        return [filled(part, make, name) for part in shapes]
-    return {key: filled(part, make, f"{name}.{key}") for key, part in shapes.items()}
+def filled(sizes, make):
+    """Return GPT-2's params with an lm_head. Each array is make(name, shape), and sizes are those
+    of new_params."""
+    params = new_params(*sizes)
+    params["lm_head"] = np.empty_like(params["wte"])
+    for name, array in flat(params).items():
+        array[...] = make(name, array.shape)
+    return params
 
 
 def opposite(model):
@@ -76,53 +60,12 @@ def opposite(model):
     return GPT2({**model.params, "lm_head": -model.params["lm_head"]}, model.n_head)
 
 
-class FunctionModel:
-    """A model whose logits come from a function: ids [n_seq] -> the next token's logits [n_vocab].
-    Its cache stores the ids."""
-
-    def __init__(self, logits, n_vocab, n_ctx=20, stop_ids=()):
-        self.logits, self.n_vocab, self.n_ctx, self.stop_ids = logits, n_vocab, n_ctx, stop_ids
-
-    def new_cache(self, *batch):
-        return IdsCache(*batch)
-
-    def __call__(self, ids, cache=None, last=None):  # [..., n_new] -> [..., last, n_vocab]
-        ids = np.asarray(ids)
-        cache = cache or self.new_cache(*ids.shape[:-1])
-        new = ids.reshape(len(cache.rows), -1).tolist()  # [n_rows, n_new]
-        cache.rows = [row + more for row, more in zip(cache.rows, new, strict=True)]
-        assert cache.length <= self.n_ctx
-        last = min(last or ids.shape[-1], ids.shape[-1])
-        ends = range(cache.length + 1 - last, cache.length + 1)
-        logits = [[self.logits(row[:end]) for end in ends] for row in cache.rows]
-        return np.array(logits, np.float32).reshape(*ids.shape[:-1], last, self.n_vocab)
-
-
-class IdsCache:
-    """A cache that stores each row's ids: IdsCache() for one text, IdsCache(8) for a batch of 8."""
-
-    def __init__(self, n_rows=1):
-        self.rows = [[] for _ in range(n_rows)]
-
-    @property
-    def length(self):
-        return len(self.rows[0])
-
-    def cut(self, length):
-        self.rows = [row[:length] for row in self.rows]
-
-    def select(self, rows):
-        self.rows = [self.rows[row] for row in rows]
-
-
-def as_function(model):
-    """Return a FunctionModel with the model's logits. It runs the model only once on each text."""
-
-    @functools.cache
-    def logits(ids):
-        return model(np.array(ids), last=1)[-1]
-
-    return FunctionModel(lambda ids: logits(tuple(ids)), model.n_vocab, model.n_ctx, model.stop_ids)
+def of_last_token(**sizes):
+    """Return a GPT-2 without layers and positions: its logits depend on the last token alone."""
+    model = tiny_gpt2(**sizes)
+    model.params["blocks"].clear()
+    model.params["wpe"][:] = 0
+    return model
 
 
 class Watched:
