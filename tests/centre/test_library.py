@@ -3,23 +3,21 @@
 import os
 import re
 import shutil
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
-HOUSE = Path(__file__).parents[2]
+from tests.support.commands import HOUSE
+from tests.support.commands import python as run
+
 README = (HOUSE / "README.md").read_text(encoding="utf-8")
 EXAMPLE = re.search(r"In Python:\n\n```python\n(.*?)```", README, re.DOTALL)[1]
 ELSEWHERE = (HOUSE / "examples" / "README.md").read_text(encoding="utf-8")
 
 
-def python(*words, cwd, **environment):
-    """Run Python in the folder `cwd` and return the completed process."""
+def python(*words, cwd, status=0, **environment):
+    """Run Python in the folder `cwd` and return what it prints."""
     ours = {"PYTHONPATH": str(HOUSE), "OPENBLAS_NUM_THREADS": "1"}
-    environment, command = os.environ | ours | environment, [sys.executable, *words]
-    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True)
+    return run(*words, status=status, cwd=cwd, env=os.environ | ours | environment).stdout
 
 
 @pytest.fixture
@@ -32,12 +30,10 @@ def folder(tmp_path):
 
 def test_the_example_of_the_readme_runs_in_a_different_folder(folder):
     assert "PYTHONPATH=~/tokenwise python story.py" in ELSEWHERE
-    done = python("mine/story.py", cwd=folder)
-    assert done.returncode == 0, done.stderr
-    first, text = done.stdout.split("\n", 1)
+    first, text = python("mine/story.py", cwd=folder).split("\n", 1)
     assert first == EXAMPLE.partition("  # ")[2].partition("# ")[2].partition("\n")[0]
     assert len(text.split()) > 5
-    assert python("mine/story.py", cwd=folder, PYTHONPATH="").returncode == 1
+    python("mine/story.py", status=1, cwd=folder, PYTHONPATH="")
 
 
 WRONG = """
@@ -59,7 +55,7 @@ def test_a_type_checker_shows_only_the_user_s_errors(folder):
     shutil.copy(HOUSE / "examples" / "shortest.py", folder / "mine")
     (folder / "mine" / "wrong.py").write_text(WRONG)
     command = ["-m", "mypy", "--follow-imports=silent", "--no-error-summary", "mine"]
-    done = python(*command, cwd=folder, PYTHONPATH="", MYPYPATH=str(HOUSE))
-    errors = [line for line in done.stdout.splitlines() if ": error: " in line]
+    told = python(*command, status=1, cwd=folder, PYTHONPATH="", MYPYPATH=str(HOUSE))
+    errors = [line for line in told.splitlines() if ": error: " in line]
     assert [error.partition(":")[0] for error in errors] == [os.path.join("mine", "wrong.py")]
     assert 'variable has type "Model"' in errors[0]

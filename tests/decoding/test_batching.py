@@ -205,75 +205,32 @@ def test_max_rows_and_chunk_are_at_least_one(numbers):
         list(continuous([Sequence(MODEL, [1], 2)], *numbers))
 
 
-SOURCES = [[5, 6, 7], [9], [8, 4, 11, 12, 9, 10, 5]]
-# llama's query heads share key-value heads; gemma2 has windows
-FAMILIES = "gpt2/plain", "llama/llama", "llama/gemma2", "seq2seq/t5-gated-untied", "seq2seq/bart"
-
-
-class Texts:
-    """A batch (Rows), and the texts whose tokens its rows must have. All models are of one family:
-    any of them can make a pass, because each row contains its own source."""
-
-    def __init__(self, models):
-        self.models, self.rows, self.texts = models, Rows(), []  # a text: (its model, its ids)
-
-    def join(self, which, n):
-        model, ids = self.models[which], [(which + 3 * i) % 11 for i in range(n)]
-        cache = model.new_cache()
-        if n:
-            model(ids, cache)
-        before = copy.deepcopy(cache.kv)
-        self.rows.join(cache)
-        np.testing.assert_array_equal(cache.kv, before)
-        self.texts.append((model, ids))
-
-    def step(self, n_new):
-        """Run a pass with n_new tokens per row. Each row must get the logits that it gets alone."""
-        new = [[(len(ids) + 2 * row) % 11] * n_new for row, (_, ids) in enumerate(self.texts)]
-        logits = self.models[0](np.array(new), self.rows)
-        self.texts = [(model, ids + more) for (model, ids), more in zip(self.texts, new)]
-        for (model, ids), found in zip(self.texts, logits, strict=True):
-            close(found, model(ids)[-n_new:])
-        assert self.rows.length.tolist() == [len(ids) for _, ids in self.texts]
-
-    def cut(self, lengths):  # one for each row
-        self.rows.cut(np.array(lengths))
-        self.texts = [(model, ids[:n]) for (model, ids), n in zip(self.texts, lengths)]
-
-    def select(self, chosen):
-        self.rows.select(chosen)
-        self.texts = [self.texts[row] for row in chosen]
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_rows_join_leave_and_are_cut_and_each_keeps_its_own_text(family):
-    texts = Texts([begin(checkpoint(family), source)[0] for source in SOURCES])
-    texts.join(0, 3)
-    texts.join(1, 9)
-    texts.join(2, 0)
-    texts.step(2)
-    texts.cut([12, 4, 1])
-    texts.step(1)
-    texts.select([2, 0, 0])
-    texts.step(5)
-    texts.cut([3, 3, 3])
-    texts.join(1, 9)
-    texts.step(1)
-    texts.select([])
-    texts.join(2, 2)
-    texts.step(2)
+@pytest.mark.parametrize("family", ["llama/llama", "llama/gemma2", "seq2seq/t5", "seq2seq/bart"])
+def test_texts_of_any_family_share_a_batch_and_each_keeps_its_own_source(family):
+    """llama's query heads share key-value heads; gemma2 has windows."""
+    sources, loaded = ([5, 6, 7], [9], [8, 4, 11, 12, 9, 10, 5]), checkpoint(family)
+    sequences = [Sequence(*begin(loaded, ids), n) for ids, n in zip(sources, (3, 12, 9))]
+    expected = [list(cached(each.model, copy.deepcopy(each))) for each in sequences]
+    list(continuous(sequences, max_rows=2))
+    assert [each.new_ids for each in sequences] == expected
 
 
 def test_the_slots_of_rows_double_and_never_exceed_the_context():
-    texts, slots = Texts([ENDLESS]), [0]
-    texts.join(0, 1)
-    texts.join(0, 0)
+    rows, slots, cache = Rows(), [0], ENDLESS.new_cache()
+    ENDLESS([5], cache)
+    rows.join(cache)
+    rows.join(ENDLESS.new_cache())
     for n in range(2, N_CTX + 1):
-        texts.step(1)
-        slots.append(texts.rows.kv.shape[-2])
+        ENDLESS([[1], [1]], rows)
+        slots.append(rows.kv.shape[-2])
         assert n <= slots[-1] <= 2 * n
         assert slots[-1] == slots[-2] or n > slots[-2]
     assert slots[-1] == N_CTX and len(set(slots)) <= 2 + np.log2(N_CTX)
     with pytest.raises(ValueError, match=f"{N_CTX + 1} tokens do not fit the context of {N_CTX}"):
-        texts.step(1)
-    assert texts.rows.length.tolist() == [N_CTX, N_CTX - 1]
+        ENDLESS([[1], [1]], rows)
+    assert rows.length.tolist() == [N_CTX, N_CTX - 1]
+    rows.cut([3, 30])  # a cut past the end changes nothing
+    rows.cut([9, 8])
+    logits = ENDLESS([[7, 8, 9], [7, 8, 9]], rows)
+    close(logits[0], ENDLESS([5, 1, 1, 7, 8, 9])[-3:])
+    close(logits[1], ENDLESS([1] * 8 + [7, 8, 9])[-3:])

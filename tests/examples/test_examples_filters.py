@@ -2,7 +2,6 @@
 definitions and with the expected statistics."""
 
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,9 +12,9 @@ from generate import generate
 from gpt2 import softmax
 from samplers import Sampler
 from tests.support.every_loop import every_loop, one_text
-from tests.support.tiny import p_value, tiny_gpt2
+from tests.support.tiny import FIXTURES, p_value, tiny_gpt2
 
-REFERENCE = np.load(Path(__file__).parents[1] / "fixtures" / "examples.npz")
+REFERENCE = np.load(FIXTURES / "examples.npz")
 MODEL = tiny_gpt2()
 ALL = {
     "typical": shelf.typical(0.5),

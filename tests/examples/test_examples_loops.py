@@ -1,8 +1,6 @@
 """The loops in examples/choosing.py and the drafters in examples/drafts.py follow their
 definitions."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -12,9 +10,9 @@ from examples import choosing
 from examples.drafts import Recycling
 from generate import Sequence, begin, generate
 from samplers import Sampler
-from tests.support.tiny import drafted_by, of_last_token, tiny_gpt2
+from tests.support.tiny import FIXTURES, drafted_by, of_last_token, tiny_gpt2
 
-REFERENCE = np.load(Path(__file__).parents[1] / "fixtures" / "examples.npz")
+REFERENCE = np.load(FIXTURES / "examples.npz")
 MODEL = tiny_gpt2(n_vocab=5, stop_ids=[4])
 PROMPT, N = [1, 2], 4
 

@@ -1,8 +1,6 @@
 """The models in examples/contrastive.py and guidance.py combine the logits of two passes, and every
 loop can run them."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -11,11 +9,11 @@ from examples.contrastive import Pair, contrastive
 from examples.guidance import Guided, guided
 from generate import Sequence, cached, generate
 from gpt2 import log_softmax, softmax
-from tests.support.checkpoints import FOLDERS
+from tests.support.checkpoints import FIXTURES, FOLDERS
 from tests.support.every_loop import every_loop, one_text
 from tests.support.tiny import close, tiny_gpt2
 
-REFERENCE = np.load(Path(__file__).parents[1] / "fixtures" / "examples.npz")
+REFERENCE = np.load(FIXTURES / "examples.npz")
 LARGE, SMALL = tiny_gpt2(), tiny_gpt2(seed=2, n_embd=4, n_layer=1, n_ctx=20)
 PAIR = Pair(LARGE, SMALL, lambda a, b: a - b)
 PROMPT, OTHERS = [1, 2, 3, 4], [[5], [6, 7, 8, 9, 10, 0]]

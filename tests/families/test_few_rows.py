@@ -2,8 +2,6 @@
 and blocks are used only where they are faster."""
 
 import os
-import subprocess
-import sys
 from contextlib import nullcontext
 from threading import Thread
 from unittest.mock import Mock
@@ -17,6 +15,7 @@ import gpt2
 import utils
 from families import few_rows
 from families.few_rows import Weight, product
+from tests.support.commands import python
 
 
 def whole_numbers(*shape, seed=0, dtype=np.float32):
@@ -119,8 +118,7 @@ child.kill()
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_a_forked_process_makes_its_own_threads():
-    result = subprocess.run([sys.executable, "-c", FORK], capture_output=True, text=True)
-    assert result.stdout == "0\n", result.stderr
+    assert python("-c", FORK).stdout == "0\n"
 
 
 def test_without_new_threads_the_caller_multiplies(monkeypatch, pays):

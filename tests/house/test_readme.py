@@ -3,17 +3,14 @@
 import os
 import re
 import shlex
-import subprocess
-import sys
-from pathlib import Path
 from unittest import mock
 
 import pytest
 
 from benchmarks import benchmark
 from terminal import cli, options
+from tests.support.commands import HOUSE, python
 
-HOUSE = Path(__file__).parents[2]
 README = (HOUSE / "README.md").read_text(encoding="utf-8")
 LINES = "".join(re.findall(r"```sh\n(.*?)```", README, re.S)).splitlines()
 LINES += re.findall(r"`(python generate.py [^`]+)`", README)  # in a sentence
@@ -52,9 +49,8 @@ def test_a_command_of_the_readme_runs(command, capsys, monkeypatch, tmp_path):
 def test_the_first_commands_print_what_the_readme_shows(capsys):
     stories = re.findall(r"^(Once upon a time.*) \.\.\.$", README, re.M)
     assert cli.main(["Once upon a time", "--seed", "3"]) == 0
-    page = [sys.executable, "-m", "pico.forward", "Once upon a time"]
     one = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
-    done = subprocess.run(page, cwd=HOUSE, env=one, capture_output=True, text=True)
+    done = python("-m", "pico.forward", "Once upon a time", env=one)
     for story, printed in zip(stories, [capsys.readouterr().out, done.stdout], strict=True):
         assert printed.startswith(story)
 
@@ -74,14 +70,9 @@ def test_the_breakpoints_stop_with_the_shapes_of_the_table():
     assert len(rows) == 3
     for function, look, prompt in rows:
         lines = [f"b {function}", "c", look, "q"]
-        done = subprocess.run(
-            [sys.executable, "-m", "pdb", "generate.py", "Once upon a", "--top-k", "40"],
-            input="\n".join(lines) + "\n",
-            cwd=HOUSE,
-            capture_output=True,
-            text=True,
-        )
-        assert f"(Pdb) {prompt}\n" in done.stdout, (function, done.stdout, done.stderr)
+        command = ["-m", "pdb", "generate.py", "Once upon a", "--top-k", "40"]
+        told = python(*command, input="\n".join(lines) + "\n").stdout
+        assert f"(Pdb) {prompt}\n" in told, (function, told)
 
 
 def test_every_file_at_the_top_and_every_idea_is_linked():

@@ -1,16 +1,12 @@
 """The programs of training/ read a corpus, learn its tokens, train a model and measure it."""
 
 import gzip
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 import utils
+from tests.support.commands import python
 from training.corpus import read_documents, without_overlap
-
-HOUSE = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("opening", [r"(Chap)?(ter|Part) 1", "^Chapter|^Part", "(?i)(ch|p).+ 1$"])
@@ -46,14 +42,6 @@ def test_what_cannot_be_read_is_one_line(tmp_path, bad):
     assert bad in error.value.code and "\n" not in error.value.code
 
 
-def run(program, *words):
-    """Run a program of training/ in its own process, and return what it prints."""
-    command = [sys.executable, "-m", f"training.{program}", *map(str, words)]
-    done = subprocess.run(command, cwd=HOUSE, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("architecture", ["gpt2", "llama"])
 def test_the_programs_train_a_model_that_knows_its_text_by_heart(architecture, tmp_path):
@@ -63,9 +51,10 @@ def test_the_programs_train_a_model_that_knows_its_text_by_heart(architecture, t
     sizes = ["--n-embd", 32, "--n-head", 2, "--n-layer", 1, "--n-ctx", 32, "--n-inner", 64]
     how = ["--architecture", architecture, "--epochs", 20, "--batch", 128, "--dropout", 0]
     how += ["--muon-lr", 0.1, "--adam-lr", 0.02]
-    run("train_lm", tmp_path, tmp_path / "text.txt", "--merges", 6, *sizes, *how)
+    text = tmp_path / "text.txt"
+    python("-m", "training.train_lm", tmp_path, text, "--merges", 6, *sizes, *how)
     assert (tmp_path / "merges.txt").read_text("utf-8").split("\n")[1] == "Ġ a"  # the most common
-    bits = float(run("evaluate", tmp_path, tmp_path / "text.txt").split()[0])
+    bits = float(python("-m", "training.evaluate", tmp_path, text).stdout.split()[0])
     assert 0 < bits < 0.4  # what is random takes log2(4 * 5 * 3) bits of 22 bytes: 0.27
 
 
@@ -75,7 +64,8 @@ def test_a_t5_learns_its_tokenizer_with_transformers_5(tmp_path):
     with gzip.open(tmp_path / "pairs.gz", "wt", encoding="utf-8") as file:
         file.writelines(f"{i} cats\t{i} Katzen\n" for i in range(1010))
     sizes = ["--n-vocab", 40, "--d-model", 16, "--d-kv", 8, "--num-heads", 2, "--num-layers", 1]
-    run("train_t5", tmp_path / "m", tmp_path / "pairs.gz", *sizes, "--epochs", 1)
+    sizes += ["--epochs", 1]
+    python("-m", "training.train_t5", tmp_path / "m", tmp_path / "pairs.gz", *sizes)
     tokenizer, model = utils.load(tmp_path / "m")
     ids = tokenizer.encode("7 cats")
     assert ids[-1:] == [1] == [*model.stop_ids] and tokenizer.decode(ids[:-1]) == "7 cats"

@@ -9,15 +9,14 @@ import os
 import re
 import shutil
 import signal
-import subprocess
 import sys
 import threading
 
 import pytest
 
 import utils
-from tests.support.checkpoints import ROOT, copied, write_folder
-from tests.support.commands import process
+from tests.support.checkpoints import copied, write_folder
+from tests.support.commands import process, python
 from tests.support.server import COMMIT, answer, hub
 
 SCRIPT = """
@@ -42,10 +41,7 @@ def start(tmp_path):
     def run(url, **more):
         environment = {k: v for k, v in os.environ.items() if not k.startswith(("HF_", "HUGGING"))}
         environment |= {"HF_HOME": str(tmp_path / "home"), "HF_ENDPOINT": url, **more}
-        command = [sys.executable, "-c", SCRIPT, "o/n"]
-        options = {"capture_output": True, "text": True, "timeout": 120}
-        done = subprocess.run(command, cwd=ROOT, env=environment, **options)
-        assert done.returncode == 0, done.stderr
+        done = python("-c", SCRIPT, "o/n", env=environment, timeout=120)
         run.err = done.stderr
         found = json.loads(done.stdout.splitlines()[-1])
         assert isinstance(found, list) or "\n" not in found

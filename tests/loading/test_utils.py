@@ -1,14 +1,12 @@
 """utils.py finds a model by its name, suggests names for mistyped ones, and lists all names."""
 
-import os
 import re
-import subprocess
-import sys
 
 import pytest
 
 import utils
 from tests.support.checkpoints import CONFIG, ROOT, assert_refused, write_folder
+from tests.support.commands import python
 
 
 @pytest.fixture
@@ -58,7 +56,4 @@ for name in ["stories", "stories-draft", "stories-llama"]:
 
 
 def test_the_models_of_the_repository_need_numpy_regex_and_safetensors_only():
-    environment = os.environ | {"HF_HUB_CACHE": "nowhere"}
-    command = [sys.executable, "-c", LOAD]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    python("-c", LOAD)

@@ -25,6 +25,7 @@ from pico import cache, choices, drafts, factors, forward, llama, load, merges, 
 from samplers import Sampler
 from terminal import cli
 from tests.support.checkpoints import ROOT
+from tests.support.commands import python
 from tests.support.pages import data_of
 from tests.support.tiny import checkpoint
 
@@ -176,11 +177,6 @@ def test_llama_has_the_logits_of_the_full_file():
     close(model(random_ids(200), full.frequencies[0]), full(random_ids(200)))
 
 
-def program(*words, **options):
-    options = dict(cwd=ROOT, capture_output=True, encoding="utf-8", check=True) | options
-    return subprocess.run([sys.executable, *words], **options)
-
-
 PRINTED = {
     "forward": ["there was a little girl named Lily. She loved to play"],
     "factors": ["P of all 11,082,241 two-token continuations, summed: 1.00000"],
@@ -196,7 +192,7 @@ PRINTED = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PRINTED)
 def test_a_page_prints_what_it_promises(name):
-    printed = program("-m", f"pico.{name}").stdout
+    printed = python("-m", f"pico.{name}").stdout
     assert all(part in printed for part in PRINTED[name]) and "False" not in printed
 
 
@@ -214,7 +210,7 @@ def test_the_page_in_the_repository_shows_the_program_as_it_is(tmp_path):
     made, fresh = ROOT / "pico/forward.html", tmp_path / "fresh.html"
     command = f'python -m page pico.forward "The dragon was" {made.relative_to(ROOT)}'
     assert command in (ROOT / "README.md").read_text("utf-8")
-    program(*shlex.split(command)[1:-1], fresh)
+    python(*shlex.split(command)[1:-1], fresh)
     assert made.stat().st_size <= 1_500_000
     assert shown(made.read_text("utf-8")) == shown(fresh.read_text("utf-8")), f"run: {command}"
 
@@ -222,12 +218,12 @@ def test_the_page_in_the_repository_shows_the_program_as_it_is(tmp_path):
 def test_forward_prints_what_generate_prints_up_to_the_end_of_the_context(capsys):
     prompt = "Lily. " * 253
     assert cli.main([prompt, "--temperature", "0"]) == 0
-    assert program("-m", "pico.forward", prompt).stdout == capsys.readouterr().out
+    assert python("-m", "pico.forward", prompt).stdout == capsys.readouterr().out
 
 
 def test_errors_of_users_and_closed_pipes_are_no_tracebacks():
-    empty = program("-m", "pico.forward", "", check=False)
-    assert (empty.returncode, empty.stderr) == (1, "the text is empty: type some words\n")
+    empty = python("-m", "pico.forward", "", status=1)
+    assert empty.stderr == "the text is empty: type some words\n"
     words = [sys.executable, "-m", "pico.merges"]
     with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as page:
         page.stdout.close()
@@ -236,6 +232,6 @@ def test_errors_of_users_and_closed_pipes_are_no_tracebacks():
 
 def test_a_debugger_stops_in_the_page_and_steps_over_a_product_inside_it():
     lines = "import pico.forward", "b pico.forward.attention", "c", "n", "p q.shape", "s", "w", "q"
-    told = program("-m", "pdb", "-m", "pico.forward", input="\n".join(lines)).stdout
+    told = python("-m", "pdb", "-m", "pico.forward", input="\n".join(lines)).stdout
     assert "(4, 32)" in told and told.count("forward.py") > 3
     assert "few_rows.py" not in told

@@ -105,6 +105,15 @@ def make_terminal(monkeypatch):
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
 
 
+def python(*words, status=0, **options):
+    """Run Python in the repository, or in the folder `cwd`. Return the completed process, which
+    must have this exit status."""
+    options = {"cwd": HOUSE, "capture_output": True, "encoding": "utf-8"} | options
+    done = subprocess.run([sys.executable, *map(str, words)], **options)
+    assert done.returncode == status, done.stderr
+    return done
+
+
 def process(*words, **options):
     """Start `python generate.py ...` with pipes. Return the process, a Popen."""
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
