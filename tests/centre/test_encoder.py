@@ -13,7 +13,6 @@ import pickle
 import shutil
 
 import pytest
-import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -79,28 +78,15 @@ def test_ids_equal_gpt2_s_with_the_official_files(tmp_path):
         assert tokenizer.decode(ids) == text
 
 
-@pytest.mark.parametrize(
-    "text, words",
-    [
-        ("It's we'll I'LL", ["It", "'s", " we", "'ll", " I", "'", "LL"]),
-        ("a  b\n\n c \t", ["a", " ", " b", "\n\n", " c", " \t"]),
-        ("x1 22?!  ", ["x", "1", " 22", "?!", "  "]),
-        ("naïve_é ²½ª", ["naïve", "_", "é", " ²½", "ª"]),
-        ("a\x1cb\x00", ["a", "\x1c", "b", "\x00"]),  # in GPT-2's pattern, \x1c is not a space
-    ],
-)
-def test_text_is_split_into_words(text, words):
-    assert regex.findall(encoder.PATTERN, text) == encoder.gpt2_words(text) == words
+def test_text_is_split_into_words():
+    words = ["It", "'s", " we", "'ll", " I", "'", "LL", "\n\n", " naïve", "_", "é", " ²½", "ª"]
+    words += ["\x1c", "b", "\x00", " ", " c", "  "]  # in GPT-2's pattern, \x1c is not a space
+    assert encoder.gpt2_words("".join(words)) == words
 
 
 def test_merges_are_learnt_by_count_and_then_in_the_order_of_the_text():
     found = encoder.learn({"ba": 1, "ab": 1, "aaa": 1, "cd": 2}, 9)  # until no pair is left
     assert ["+".join(pair) for pair in found] == ["a+a", "c+d", "b+a", "a+b", "aa+a"]
-
-
-def test_the_pair_that_was_learnt_first_is_merged_first_and_everywhere():
-    ranks = {("a", "a"): 0, ("a", "b"): 1, ("aa", "ab"): 2}
-    assert encoder.merge_all(list("aaabdaaabac"), ranks) == ["aaab", "d", "aaab", "a", "c"]
 
 
 def test_a_learnt_tokenizer_has_the_bytes_and_then_each_merged_token_once():

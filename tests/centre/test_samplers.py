@@ -49,26 +49,14 @@ def test_a_filter_equals_the_reference(reference, name, n_vocab):
     expected = reference[f"filtered_{n_vocab}"][number]  # [n_seeds, n_vocab]
     assert len(expected) == 3
     for row, logits in enumerate(reference[f"logits_{n_vocab}"]):
-        found = FILTERS[name](logits, reference[f"ids_{n_vocab}"][row].tolist())
+        logits.setflags(write=False)  # a filter does not change its arguments
+        ids = reference[f"ids_{n_vocab}"][row].tolist()
+        found = FILTERS[name](logits, ids)
+        assert found.dtype == np.float32 and ids == reference[f"ids_{n_vocab}"][row].tolist()
         assert remaining(found) == remaining(expected[row])
         np.testing.assert_allclose(found, expected[row], rtol=1e-6)
-
-
-@pytest.mark.parametrize("name", FILTERS)
-@given(st.integers(0, 2**32), st.lists(st.integers(0, 19), max_size=35))
-@settings(max_examples=10)
-def test_a_filter_keeps_its_argument_and_float32(name, seed, ids):
-    logits = np.random.default_rng(seed).normal(0, 3, 20).astype(np.float32)
-    logits[seed % 20] = -INF  # as if an earlier filter had removed this token
-    before, ids_before = logits.copy(), list(ids)
-    logits.setflags(write=False)
-    found = FILTERS[name](logits, ids)
-    np.testing.assert_array_equal(logits, before)
-    assert ids == ids_before
-    assert found.dtype == np.float32 and found.shape == (20,)
-    assert not np.isnan(found).any()
-    if not name.startswith("forced_id"):
-        assert found[seed % 20] == -INF
+        again = FILTERS[name](found, ids)
+        assert {*remaining(again)} <= {*remaining(found)} and not np.isnan(again).any()
 
 
 @pytest.mark.parametrize("t", [1e-300, 1e-6, 1e6, 1e300])  # 1e-300 and 1e300 do not fit in float32
