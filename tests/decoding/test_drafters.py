@@ -94,22 +94,16 @@ def test_a_store_learns_the_model_s_best_token_at_every_verified_position():
     assert store.counts == {(1,): {2: 1}, (3,): {0: 1}}
 
 
-def copied(text, n, max_size=3, before=()):
-    drafts, qs = PromptLookup(12, max_size, before).propose(list(text), n)
-    np.testing.assert_array_equal(qs, one_hots(drafts, 12))
-    return drafts
-
-
-def test_lookup_reads_the_source_before_the_text():
-    assert copied([0, 6], 3, before=[5, 6, 7, 8]) == [7, 8, 0]
-    # An occurrence in the text wins over one in the source, because it is later.
-    assert copied([0, 6, 9, 6], 1, before=[5, 6, 7, 8]) == [9]
-
-
 @settings(max_examples=200)
-@given(st.lists(st.integers(0, 2), min_size=1, max_size=15), st.integers(1, 4), st.integers(0, 20))
-def test_lookup_follows_its_definition(text, max_size, n):
-    """By definition, each draft copies the token that is `distance` positions before it."""
+@given(
+    st.lists(st.integers(0, 2), min_size=1, max_size=15),
+    st.integers(0, 14),  # how many of these tokens, at most, are the source
+    st.integers(1, 4),
+    st.integers(0, 20),
+)
+def test_lookup_follows_its_definition(text, n_source, max_size, n):
+    """By definition, each draft copies the token that is `distance` positions before it. The source
+    counts as the beginning of the text."""
     places = [  # (size, end) for each earlier occurrence of a suffix of the text
         (size, end)
         for size in range(1, max_size + 1)
@@ -121,7 +115,10 @@ def test_lookup_follows_its_definition(text, max_size, n):
         distance = len(text) - max(places)[1]
         for _ in range(n):
             longer.append(longer[-distance])
-    assert copied(text, n, max_size) == longer[len(text) :]
+    n_source = min(n_source, len(text) - 1)
+    drafts, qs = PromptLookup(3, max_size, text[:n_source]).propose(text[n_source:], n)
+    assert drafts == longer[len(text) :]
+    np.testing.assert_array_equal(qs, one_hots(drafts, 3))
 
 
 def test_a_draft_that_cannot_be_drawn_is_left_out():

@@ -11,11 +11,9 @@ from examples.watermark import detect, green, watermark
 from generate import generate
 from gpt2 import softmax
 from samplers import Sampler
-from tests.support.every_loop import every_loop, one_text
 from tests.support.tiny import FIXTURES, p_value, tiny_gpt2
 
 REFERENCE = np.load(FIXTURES / "examples.npz")
-MODEL = tiny_gpt2()
 ALL = {
     "typical": shelf.typical(0.5),
     "dry": shelf.dry(5.0, 1.75, 1),
@@ -33,14 +31,10 @@ def test_a_filter_equals_transformers(case):
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_every_loop_finds_the_same_text(name):
-    plain = one_text(every_loop(MODEL, [1, 2, 3], [[4], [5, 6, 7, 8, 9]], 12, lambda n: []))
-    found = one_text(every_loop(MODEL, [1, 2, 3], [[4], [5, 6]], 12, lambda n: [ALL[name]]))
-    if name in ("dry", "watermark", "xtc"):  # the other filters keep the best token here
-        assert found != plain
+def test_a_filter_keeps_its_argument_and_float32(name):
     logits = np.linspace(-3, 3, 11, dtype=np.float32)
+    logits.setflags(write=False)
     assert ALL[name](logits, [1, 2, 1]).dtype == np.float32
-    np.testing.assert_array_equal(logits, np.linspace(-3, 3, 11, dtype=np.float32))
 
 
 def test_dry_penalises_repetitions_of_the_text():

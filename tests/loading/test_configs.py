@@ -194,16 +194,6 @@ def test_stop_ids_come_from_generation_config_first_or_have_a_default(
     assert stop_ids() == (7,) and load(copy)[1].generation_config == settings
 
 
-def test_generation_defaults_come_from_config_json_without_generation_config_json(folder):
-    copy = folder("bart-forced")
-    (copy / "generation_config.json").unlink()
-    change(copy, forced_bos_token_id=0, num_beams=5, max_length=30, min_length=4)
-    _, model = load(copy)
-    wanted = {"max_length": 30, "min_length": 4, "forced_bos_token_id": 0, "forced_eos_token_id": 2}
-    assert (wanted | {"num_beams": 5}).items() <= model.generation_config.items()
-    assert model.start_ids == [2]
-
-
 def test_the_first_summarisers_have_the_settings_of_generation_in_their_config():
     config = load(FOLDERS["bart-cnn"])[1].generation_config
     assert (config["num_beams"], config["length_penalty"]) == (4, 2.0)  # not task_specific_params
