@@ -1,6 +1,5 @@
 """examples/constrained.py allows exactly the tokens that can lead to a match."""
 
-import functools
 import itertools
 from collections import defaultdict
 
@@ -12,7 +11,6 @@ from encoder import BYTE_TO_CHAR, Tokenizer
 from examples.constrained import matching, one_of
 from generate import generate
 from samplers import Sampler, top_k
-from tests.support.every_loop import every_loop, one_text
 from tests.support.tiny import tiny_gpt2
 
 # One merge makes the whole é. Two merges make tokens that end inside a character: the first two of
@@ -73,17 +71,6 @@ def test_exactly_the_tokens_that_can_lead_to_a_match_are_allowed(pattern):
                 allowed(pattern, text)
         else:
             assert allowed(pattern, text) == expected, text
-
-
-@pytest.mark.parametrize("pattern", ["(ab){0,3}", r'\{"a": ("[^"]{0,4}"|[0-9]+)\}', "(中|é){3,5}"])
-def test_every_loop_writes_the_same_match(pattern):
-    @functools.cache
-    def filters(n_prompt):
-        return [matching(pattern, TOKENIZER, MODEL, n_prompt)]
-
-    ids = one_text(every_loop(MODEL, [5, 6], [[7], [8, 9, 10]], 30, filters))
-    text = TOKENIZER.decode(id for id in ids if id != END)
-    assert regex.fullmatch(pattern, text, partial=ids[-1] != END)
 
 
 def test_one_of_allows_a_few_choices():
