@@ -3,13 +3,13 @@
 import ast
 import re
 import shlex
-from pathlib import Path
 
 import pytest
 
 from terminal import cli
+from tests.support.checkpoints import ROOT
 
-FOLDER = Path(__file__).parents[2] / "examples"
+FOLDER = ROOT / "examples"
 README = (FOLDER / "README.md").read_text(encoding="utf-8")
 TRY = README.partition("## Try them")[2].split("```")[1]
 COMMANDS = [line for line in TRY.splitlines()[1:] if line]

@@ -3,7 +3,9 @@ and blocks are used only where they are faster."""
 
 import os
 from contextlib import nullcontext
+from functools import partial
 from threading import Thread
+from types import SimpleNamespace
 from unittest.mock import Mock
 
 import numpy as np
@@ -140,18 +142,6 @@ def test_a_thread_has_the_error_settings_of_its_caller(monkeypatch, pays, settin
         assert np.isinf(product(rows, w)).all()
 
 
-class Blas:
-    """Like threadpoolctl's controller of a library with four threads."""
-
-    num_threads = 4
-
-    def __init__(self):
-        self.lib_controllers = [self]
-
-    def set_num_threads(self, n):
-        self.num_threads = n
-
-
 def test_a_small_model_runs_on_one_thread_and_a_large_one_beside_it_does_not(monkeypatch, pays):
     pays(False)
     _, small = utils.load("stories-draft")  # n_embd is 64; n_vocab * n_embd is 213,056
@@ -159,7 +149,9 @@ def test_a_small_model_runs_on_one_thread_and_a_large_one_beside_it_does_not(mon
     _, translator = utils.load("en-de")  # 192; 768,000
     seen, linear = [], gpt2.linear
     monkeypatch.setattr(few_rows, "SMALL_MODEL", (200, 750_000))
-    monkeypatch.setattr(few_rows, "BLAS", Blas())
+    blas = SimpleNamespace(num_threads=4)  # like threadpoolctl's controller of a library
+    blas.set_num_threads = partial(setattr, blas, "num_threads")
+    monkeypatch.setattr(few_rows, "BLAS", SimpleNamespace(lib_controllers=[blas]))
 
     def seeing(*given, **more):
         seen.append(few_rows.n_threads())

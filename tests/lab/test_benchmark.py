@@ -5,13 +5,11 @@ import json
 import math
 import shutil
 import sys
-from pathlib import Path
 
 import pytest
 
 from benchmarks import benchmark, contender
-
-STORIES = Path(__file__).parents[2] / "models" / "stories"
+from tests.support.checkpoints import ROOT
 
 
 def numbers(results):
@@ -22,7 +20,7 @@ def numbers(results):
 
 @pytest.mark.slow
 def test_the_benchmark_measures_and_writes(tmp_path, monkeypatch, capsys):
-    shutil.copytree(STORIES, tmp_path / "checkpoints" / "124M")
+    shutil.copytree(ROOT / "models/stories", tmp_path / "checkpoints" / "124M")
     (tmp_path / "results.json").write_text(json.dumps({"another machine": RUN}))
     monkeypatch.setattr(benchmark.checkpoints, "MODELS", {"124M": None})
     monkeypatch.setattr(benchmark, "PROMPTS", [10])

@@ -3,18 +3,17 @@
 import itertools
 import sys
 from contextlib import nullcontext
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import utils
 from gpt2 import GPT2, log_softmax
+from tests.support.checkpoints import ROOT
 from training import learn
 from training.backward import gpt2, loss_and_gradients
 from training.learn import flat, new_params, save, train, windows
 
-HOUSE = Path(__file__).parents[2]
 NEEDED = "NOT RUN: pip install -r training/requirements.txt"
 
 SHAPES = [  # n_rows, n_seq, n_vocab, n_ctx, n_embd, n_head, n_layer
@@ -84,7 +83,7 @@ def test_pytorch_reads_the_folder_and_learns_the_same(tmp_path):
     torch = pytest.importorskip("torch", reason=NEEDED)
     transformers = pytest.importorskip("transformers", reason=NEEDED)
     torch.set_num_threads(1)  # threads that share a core are slow
-    ids = np.frombuffer((HOUSE / "LICENSE").read_bytes(), np.uint8).astype(int)
+    ids = np.frombuffer((ROOT / "LICENSE").read_bytes(), np.uint8).astype(int)
     params = new_params(128, 16, 32, 2)
     save(tmp_path, params, 2, 0)
     other = transformers.GPT2LMHeadModel.from_pretrained(tmp_path)
