@@ -194,9 +194,5 @@ def test_a_draw_at_the_edges_of_the_intervals():
     assert draw(probs, fixed(0.25)) == 3
     assert draw(probs, fixed(LARGEST)) == 3
     assert type(draw(probs, fixed(0.5))) is int
-
-
-@pytest.mark.parametrize("total", [1 - 1e-4, 1, 1 + 2.0**-23, 1 + 1e-4])
-def test_the_largest_number_draws_the_last_token_even_if_the_sum_is_rounded(total):
-    probs = np.array([total / 2, total / 2, 0], np.float32)
-    assert draw(probs, fixed(LARGEST)) == 1
+    for total in (1 - 1e-4, 1 + 2.0**-23, 1 + 1e-4):  # a sum may be rounded
+        assert draw(probs * np.float32(total), fixed(LARGEST)) == 3
