@@ -100,6 +100,8 @@ def test_each_thread_takes_a_part_of_a_large_weight(monkeypatch, pays, n_threads
     sizes = [part.shape[1] for call in workers.map.call_args_list for part in call.args[1]]
     assert len(sizes) == n_others  # the calling thread takes the first part
     assert all(53 // 6 < size < 53 for size in sizes)
+    monkeypatch.setattr(few_rows, "pool", Mock(side_effect=RuntimeError("the program is ending")))
+    np.testing.assert_array_equal(product(rows, w.T), rows @ w.T)  # without new threads
 
 
 FORK = """
@@ -121,15 +123,6 @@ child.kill()
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_a_forked_process_makes_its_own_threads():
     assert python("-c", FORK).stdout == "0\n"
-
-
-def test_without_new_threads_the_caller_multiplies(monkeypatch, pays):
-    pays(True)
-    monkeypatch.setattr(few_rows, "n_threads", lambda: 2)
-    monkeypatch.setattr(few_rows, "SHARE", 1)
-    monkeypatch.setattr(few_rows, "pool", Mock(side_effect=RuntimeError("the program is ending")))
-    rows, w = whole_numbers(3, 64), whole_numbers(53, 64)
-    np.testing.assert_array_equal(product(rows, w.T), rows @ w.T)
 
 
 @pytest.mark.parametrize("setting, error", [("raise", True), ("ignore", False)])
