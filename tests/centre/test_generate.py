@@ -18,7 +18,6 @@ LOOPS = [naive, cached]
 either_loop = pytest.mark.parametrize("loop", LOOPS)
 MODEL = tiny_gpt2()
 N_CTX, N_VOCAB = MODEL.n_ctx, MODEL.n_vocab
-PROMPTS = [[1, 2, 3, 4, 5, 6, 7], [3], [0, 10, 4, 3, 2]]
 WARM = Sampler(temperature(1.2), top_k(6))
 
 
@@ -143,7 +142,8 @@ def test_a_sampler_sees_its_whole_sequence(loop):
         seen.append(list(ids))
         return logits
 
-    sequence = Sequence(MODEL, PROMPTS[0], 9, Sampler(record, temperature(1.5)))
+    prompt = [1, 2, 3, 4, 5, 6, 7]
+    sequence = Sequence(MODEL, prompt, 9, Sampler(record, temperature(1.5)))
     list(loop(MODEL, sequence))
     assert seen == [sequence.ids[:n] for n in range(7, 16)]
 
