@@ -208,11 +208,16 @@ def test_max_rows_and_chunk_are_at_least_one(numbers):
 @pytest.mark.parametrize("family", ["llama/llama", "llama/gemma2", "seq2seq/t5", "seq2seq/bart"])
 def test_texts_of_any_family_share_a_batch_and_each_keeps_its_own_source(family):
     """llama's query heads share key-value heads; gemma2 has windows."""
-    sources, loaded = ([5, 6, 7], [9], [8, 4, 11, 12, 9, 10, 5]), checkpoint(family)
-    sequences = [Sequence(*begin(loaded, ids), n) for ids, n in zip(sources, (3, 12, 9))]
-    expected = [list(cached(each.model, copy.deepcopy(each))) for each in sequences]
+    sources = [5, 6, 7], [9], [8, 4, 11, 12, 9, 10, 5]
+    sequences = []
+    for source, n in zip(sources, (3, 12, 9)):
+        model, ids = begin(checkpoint(family), source)
+        sequences.append(Sequence(model, ids, n, WARM))
     list(continuous(sequences, max_rows=2))
-    assert [each.new_ids for each in sequences] == expected
+    for sequence in sequences:
+        ids, n = sequence.ids[: sequence.n_prompt], len(sequence.new_ids)
+        own = Sequence(sequence.model, ids, n, WARM)
+        assert list(cached(own.model, own)) == sequence.new_ids
 
 
 def test_the_slots_of_rows_double_and_never_exceed_the_context():
