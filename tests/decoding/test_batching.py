@@ -208,12 +208,12 @@ def test_max_rows_and_chunk_are_at_least_one(numbers):
 @pytest.mark.parametrize("family", ["llama/llama", "llama/gemma2", "seq2seq/t5", "seq2seq/bart"])
 def test_texts_of_any_family_share_a_batch_and_each_keeps_its_own_source(family):
     """llama's query heads share key-value heads; gemma2 has windows."""
-    sources = [5, 6, 7], [9], [8, 4, 11, 12, 9, 10, 5]
+    sources = [5, 6, 7], [9], [8, 4, 11, 12, 9, 10, 5], [7, 7]
     sequences = []
-    for source, n in zip(sources, (3, 12, 9)):
+    for source, n in zip(sources, (3, 12, 9, 5)):
         model, ids = begin(checkpoint(family), source)
         sequences.append(Sequence(model, ids, n, WARM))
-    list(continuous(sequences, max_rows=2))
+    list(continuous(sequences, max_rows=3))
     for sequence in sequences:
         ids, n = sequence.ids[: sequence.n_prompt], len(sequence.new_ids)
         own = Sequence(sequence.model, ids, n, WARM)
