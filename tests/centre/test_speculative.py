@@ -152,7 +152,7 @@ def test_any_loop_goes_on_where_the_caller_left_one(n_taken):
         assert resumed.new_ids == greedy_ids(1)[:9]
 
 
-STOP, PROMPT, N_TOKENS, N_TEXTS = 3, [0, 1, 2, 0], 4, 1500
+STOP, PROMPT, N_TOKENS, N_TEXTS = 3, [0, 1, 2, 0], 4, 700
 smallest = functools.partial(tiny_gpt2, n_vocab=4, n_embd=4, n_layer=1)
 TINY, TINY_SMALL = smallest(seed=14, stop_ids=[STOP]), smallest(seed=9)
 
