@@ -63,7 +63,7 @@ def test_minimum_bayes_risk_keeps_the_text_most_like_the_others():
 
 
 def test_many_drafts_are_accepted_if_each_token_depends_only_on_the_token_before_it():
-    model = of_last_token(n_ctx=60)
+    model = of_last_token(n_ctx=60, seed=1)  # its text repeats six tokens
     measured = Measured(Recycling(model))
     drafted = generate(model, [0], 40, loop=drafted_by(measured))
     assert list(drafted) == list(generate(model, [0], 40))
