@@ -120,7 +120,7 @@ def test_a_visitor_leads_the_story_and_steps_into_a_function(site, browser):
     browser.wait("return globalThis.live?.panel?.place === 9", 100)
     browser.all("#live .bars button")[2].click()
     browser.wait("return live.panel.branches.length === 2 && !live.panel.writing", 100)
-    first, second = browser.js("return live.panel.branches.map(({whole: {ids}}) => ids)")
+    first, second = browser.js("return live.panel.branches.map(({text: {ids}}) => ids)")
     assert first[:9] == second[:9] and first[9] != second[9]
     browser.driver.switch_to.default_content()
     for words in ["1. The forward pass", "attention"]:
