@@ -109,10 +109,10 @@ def build(source: str, wrong: Mistake | None = None) -> types.ModuleType:
 
 def ending(code: str, names: dict) -> str:
     """Return code whose loops end after MOST_ROUNDS: those with `while` by an error."""
-    names["goes_on"] = functools.partial(next, iter(range(1, MOST_ROUNDS)))
     names["some_of"] = lambda rounds: itertools.islice(rounds, MOST_ROUNDS)
     code = re.sub(r"(?m)^( *for .+ in )(.+):$", r"\1some_of(\2):", code)
-    return re.sub(r"(?m)while (.+):( *#.*)?$", r"while goes_on() and (\1):", code)
+    begin = rf"\1_rounds = iter(range(1, {MOST_ROUNDS}))\n\1while next(_rounds) and (\2):"
+    return re.sub(r"(?m)^( *)while (.+):( *#.*)?$", begin, code)
 
 
 def function_of(wrong: Mistake, names: dict) -> Any:
