@@ -6,7 +6,6 @@ import pytest
 
 import utils
 from tests.support.checkpoints import CONFIG, ROOT, assert_refused, write_folder
-from tests.support.commands import python
 
 
 @pytest.fixture
@@ -39,21 +38,3 @@ def test_an_unknown_name_is_refused_with_the_known_names(models, monkeypatch):
 def test_the_table_of_models_has_all_names():
     table = (ROOT / "models/README.md").read_text("utf-8")
     assert re.findall(r"^\| ([\w-]+) \|", table, re.M) == ["name", *utils.KNOWN]
-
-
-LOAD = """
-import sys
-
-OTHERS = "tokenizers huggingface_hub requests tqdm jinja2 tensorflow torch"
-for name in [*OTHERS.split(), "sentencepiece"]:
-    sys.modules[name] = None
-import utils
-
-for name in ["stories", "stories-draft", "stories-llama"]:
-    _, model = utils.load(name)
-    model([1, 2])
-"""
-
-
-def test_the_models_of_the_repository_need_numpy_regex_and_safetensors_only():
-    python("-c", LOAD)

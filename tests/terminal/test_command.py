@@ -330,7 +330,8 @@ def test_the_first_command_needs_four_libraries_alone_and_names_gpt2():
     done = without(OTHERS, "Once upon a time")
     assert done.returncode == 0 and done.stdout.startswith("Once upon a time")
     assert "--model gpt2 downloads GPT-2 itself" in done.stderr.splitlines()[0]
-    assert "gpt2" not in without(OTHERS, "a", "-n", "2").stderr
+    for name in "stories-draft", "stories-llama":
+        assert without(OTHERS, "a", "-n", "2", "--model", name).stderr.startswith("(2 tokens")
 
 
 @pytest.mark.parametrize("missing", ["numpy", "regex", "tokenizers"])

@@ -1,7 +1,6 @@
 """Users plug in their own filter, loop, drafter or model as FILE.py:EXPRESSION."""
 
 import re
-import sys
 
 import pytest
 
@@ -142,8 +141,7 @@ def test_an_error_in_a_user_s_code_gives_a_traceback(console, mine, letters):
         assert (status, out) == (1, "") and f'File "{mine}", line 2' in err
 
 
-def test_a_file_imports_its_neighbours(console, tmp_path, monkeypatch):
-    monkeypatch.setattr(sys, "path", [*sys.path])
+def test_a_file_imports_its_neighbours(console, tmp_path):
     (tmp_path / "beside.py").write_text("from generate import naive")
     (tmp_path / "mine.py").write_text("import beside")
     [row] = console.json("a", "-n", 3, "--loop", f"{tmp_path}/mine.py:beside.naive")
