@@ -10,8 +10,6 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import encoder
 from loading.errors import UserError

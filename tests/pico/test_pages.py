@@ -108,13 +108,6 @@ def test_a_choice_is_that_of_samplers(name, value):
         np.testing.assert_array_equal(found, getattr(samplers, name)(value)(logits, []))
 
 
-def test_a_draw_is_that_of_samplers():
-    for seed in range(300):
-        probs = np.float32(np.random.default_rng(seed).dirichlet([0.1] * 9))
-        u = np.random.default_rng(seed).random()
-        assert choices.draw(probs, u) == samplers.draw(probs, np.random.default_rng(seed))
-
-
 def test_merges_are_those_of_encoder():
     text = (ROOT / "notebooks/text/train.txt").read_text("utf-8")[:40_000]
     found = list(merges.learn(text, 150))

@@ -197,12 +197,7 @@ def test_system_changes_the_system_text_and_reset_forgets_the_turns(console, fol
     assert "helpful" not in more  # the second turn's earlier tokens come from the cache
 
 
-def test_views_are_about_the_answer_in_its_conversation(console, folder, tmp_path):
-    words = "--chat", "--temperature", 1, "--seed", 3
-    lines = "hi", "the cat", "/explain", f"/html {tmp_path}/a.html"
-    _, answer, explained, page = console.session(*lines, words=words, model=folder)
-    text = answer.partition("\n(")[0]
-    assert f"\n{text}\n(9 tokens" in explained and page.startswith(f"{text}\n(9 tokens")
+def test_score_rates_the_answer_in_its_conversation(console, folder):
     [typed] = console.session("the cat", words=["--chat"], model=folder)
     answer = typed.partition("\n(")[0]
     [scored] = console.session(f"/score the cat => {answer}", words=["--chat"], model=folder)

@@ -97,10 +97,8 @@ def test_each_text_has_a_new_seed_unless_one_is_set(console):
     assert none == off == "seed = None\n"
     one, two, same = seeds(first, second, more)
     assert one != two == same  # a text goes on with its own random numbers
-    lines = "/temperature 2", f"/seed {one}", "the cat", "a", "/seed off", "the cat"
-    _, _, again, other, _, new = console.session(*lines)
-    assert texts([again]) == texts([first])
-    assert seeds(again, other) == [one, one] and seeds(new)[0] not in (one, two)
+    _, again, other = console.session("/temperature 2", "the cat", "a", words=["--seed", one])
+    assert texts([again]) == texts([first]) and seeds(again, other) == [one, one]
 
 
 def test_a_command_shows_sets_and_unsets_an_option(console):
