@@ -114,9 +114,6 @@ def test_gemma_2_has_default_caps(folder):
         change(copy, *dropped, **entries)
         _, model = load(copy)
         assert (model.score_cap, model.logit_cap) == caps
-    copy = folder("gemma3")
-    change(copy, attn_logit_softcapping=5.0)  # Gemma 3 ignores this key
-    assert load(copy)[1].score_cap is None
 
 
 def test_no_rope_layers_lists_the_layers_without_positions(folder):

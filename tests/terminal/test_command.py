@@ -258,9 +258,15 @@ class Closed(io.StringIO):
     def write(self, text):
         raise OSError(22, "Invalid argument")  # a closed pipe on Windows
 {setup}
-sys.argv = {words}
+sys.argv = [*{words}]
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
+
+
+def ran(setup, *words):
+    """Run a program after some lines of Python. Return it as a CompletedProcess."""
+    command = [sys.executable, "-c", ODD.format(setup=setup, words=words)]
+    return subprocess.run(command, capture_output=True, encoding="utf-8", cwd=HOUSE)
 
 
 @pytest.mark.parametrize(
@@ -275,25 +281,17 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 def test_odd_streams(tmp_path, letters, setup, program):
     words = ["Zoë Привет", "-n1", f"--model={letters}"]
     words = ["new", str(tmp_path / "mine.py")] if program == "workshop" else words
-    code = ODD.format(setup=setup, words=[program, *words])
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, cwd=HOUSE)
-    assert done.returncode == 0 and b"rror" not in done.stderr
-    assert "Closed" in setup or re.fullmatch("Zoë Привет.\n", done.stdout.decode())
+    done = ran(setup, program, *words)
+    assert done.returncode == 0 and "rror" not in done.stderr
+    assert "Closed" in setup or re.fullmatch("Zoë Привет.\n", done.stdout)
 
 
-WITHOUT = """
-import runpy, sys
-sys.modules.update(dict.fromkeys({missing}))
-sys.argv = ["generate.py", *{words}]
-runpy.run_path("generate.py", run_name="__main__")
-"""
 OTHERS = {"tokenizers", "huggingface_hub", "jinja2", "requests", "urllib3", "tqdm", "tensorflow"}
 
 
 def without(missing, *words):
     """Run a command as if the libraries in `missing` were not installed."""
-    command = [sys.executable, "-c", WITHOUT.format(missing=missing, words=words)]
-    return subprocess.run(command, capture_output=True, text=True, cwd=HOUSE)
+    return ran(f"sys.modules.update(dict.fromkeys({missing}))", "generate.py", *words)
 
 
 def test_the_first_command_needs_four_libraries_alone_and_names_gpt2():
