@@ -109,7 +109,6 @@ def test_a_wrong_result_gives_one_line(console, mine):
 @pytest.mark.parametrize(
     ("option", "expression", "error"),
     [
-        ("filter", "onli('z', tokenizer)", "NameError: name 'onli' is not defined"),
         ("filter", "only('z', tokenizer", "SyntaxError"),
         ("loop", "[][sequence.n_prompt]", "IndexError"),
         ("model", "tokenizer", "'tokenizer' is not defined"),
