@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import samplers
@@ -90,16 +90,6 @@ def test_top_p_0_and_1_and_min_p_0_remove_not_even_improbable_tokens():
     with np.errstate(all="raise"):
         for f in (top_p(0), top_p(1.0), samplers.min_p(0), samplers.min_p(1e-300)):
             np.testing.assert_array_equal(f(logits, []), logits)
-
-
-@given(st.lists(st.integers(0, 3), max_size=14), st.integers(1, 6))
-@settings(max_examples=50)
-def test_no_ngram_occurs_twice(ids, n):
-    found = set(remaining(samplers.no_repeat_ngram(n)(np.zeros(4, np.float32), ids)))
-    grams = [tuple(ids[i : i + n]) for i in range(len(ids) - n + 1)]
-    for token in range(4):
-        new = tuple([*ids, token][-n:])
-        assert (token in found) == (len(new) < n or new not in grams)
 
 
 def test_settings_are_always_applied_in_the_same_order():

@@ -6,13 +6,14 @@ import pytest
 
 import page
 import utils
+from generate import generate
 from loading.errors import UserError
 from page import label, live
+from page.candidates import SLIDERS
 from samplers import make_sampler
 from tests.support.pages import recorded
 
 pytestmark = pytest.mark.slow
-PLAIN = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0}
 HOSTILE = [
     "",
     "  a  b\n\n\tc ",
@@ -47,13 +48,8 @@ def open_page(browser, name):
     settled(browser)
     assert browser.js("return live.panel.place === state.selected")
     click(browser, ".branch .token", len(data["ids"]))
-    same_random_numbers(browser)
+    browser.js("let u = 0; Math.random = () => u = (u + 0.618034) % 1")  # the same in each run
     return tokenizer, model, data["ids"]
-
-
-def same_random_numbers(browser):
-    """Make Math.random return the same numbers after each call of this function."""
-    browser.js("let u = 0; Math.random = () => u = (u + 0.618034) % 1")
 
 
 def settled(browser):
@@ -65,27 +61,10 @@ def settled(browser):
     """)
 
 
-def written(browser, ids, n, **settings):
-    """Let the page generate n tokens after a text. Return the ids of the whole text."""
-    script = """
-        const [ids, n, settings, done] = arguments, {model, read, ranked, draw} = live;
-        (async () => {
-          let text = await read(model, ids);
-          while (text.ids.length < ids.length + n) {
-            const id = draw(ranked(text.rows.at(-1).logits, settings), Math.random());
-            text = await read(model, [...text.ids, id], text);
-          }
-          done(text.ids);
-        })();
-    """
-    return browser.driver.execute_async_script(script, ids, n, PLAIN | settings)
-
-
 def test_the_logits_equal_numpy_s(opened):
-    browser, tokenizer, model = opened
+    browser, _, model = opened
     rng = np.random.default_rng(0)
     texts = [rng.integers(model.n_vocab, size=n).tolist() for n in (1, 2, 7, 25, 40)]
-    texts += [written(browser, tokenizer.encode("One day"), n) for n in (5, 30)]
     script = "const cache = []; return arguments[0].map((id) => [...live.model.logits(id, cache)])"
     for ids in texts:
         np.testing.assert_allclose(browser.js(script, ids), model(ids), rtol=0, atol=1e-3)
@@ -110,32 +89,20 @@ def pieces_of(browser, ids):
     return browser.js("return live.tokenizer.pieces(arguments[0])", ids)
 
 
-def ranked(browser, logits, **settings):
-    script = "return live.ranked(Float32Array.from(arguments[0]), arguments[1])"
-    return browser.js(script, logits.tolist(), PLAIN | settings)
-
-
 def test_sampling_equals_samplers_py(opened):
     browser, tokenizer, model = opened
     logits = model(tokenizer.encode("Tom and Lily went to the"))[-1]
+    ranked = "return live.ranked(Float32Array.from(arguments[0]), arguments[1])"
+    draws = "return range(20000).map((i) => live.draw(arguments[0], (i + 0.5) / 20000))"
     # With top_p 0.9, rounding errors would decide whether a token is removed.
     cuts = {"temperature": 1.3, "top_p": 0.7}, {"top_k": 5, "top_p": 0.8, "min_p": 0.1}
     for settings in ({"temperature": 0}, *cuts):
-        found = ranked(browser, logits, **settings)
-        probabilities = np.zeros(model.n_vocab)
-        for id, p in found:
-            probabilities[id] = p
-        np.testing.assert_allclose(probabilities, make_sampler(**settings)(logits, []), atol=1e-6)
+        expected = make_sampler(**settings)(logits, [])
+        found = browser.js(ranked, logits.tolist(), SLIDERS | settings)
+        np.testing.assert_allclose([p for _, p in sorted(found)], expected, atol=1e-6)
         assert (np.diff([p for _, p in found]) <= 0).all()
-
-
-def test_the_draws_follow_the_probabilities(opened):
-    browser, tokenizer, model = opened
-    logits = model(tokenizer.encode("Tom and Lily went to the"))[-1]
-    candidates = ranked(browser, logits, top_k=12)
-    draws = "return range(20000).map((i) => live.draw(arguments[0], (i + 0.5) / 20000))"
-    counts = np.bincount(browser.js(draws, candidates), minlength=model.n_vocab)
-    np.testing.assert_allclose(counts, 20_000 * make_sampler(top_k=12)(logits, []), atol=1.01)
+        counts = np.bincount(browser.js(draws, found), minlength=model.n_vocab)
+        np.testing.assert_allclose(counts, 20_000 * expected, atol=1.01)
 
 
 def test_8_bits_change_the_logits_little_and_rounding_twice_changes_nothing():
@@ -163,27 +130,15 @@ def click(browser, selector, place=0):
     settled(browser)
 
 
-def bars(browser):
-    """Return {id: p} for the candidates that the panel lists."""
-    lines = browser.js(
-        "return [...document.querySelectorAll('#live .bars li')].map((line) =>"
-        " [Number(line.dataset.token), Number(line.dataset.p)])"
-    )
-    assert len(lines) >= 10
-    return dict(lines)
-
-
 def test_a_click_on_a_candidate_opens_a_branch_and_the_model_goes_on(panel):
     browser, tokenizer, model, ids = panel
     click(browser, ".current .token", 6)
-    chosen = list(bars(browser))[2]
-    same_random_numbers(browser)
+    chosen = int(browser.value("#live .bars li:nth-child(3)", "data-token"))
+    browser.slide("temperature", 0)
     click(browser, ".bars button", 2)
     first, second = branches(browser)
     assert first == ids and second[:7] == [*ids[:6], chosen]
-    assert len(second) == 7 + 40 or second[-1] in model.stop_ids
-    same_random_numbers(browser)
-    assert second == written(browser, second[:7], len(second) - 7, temperature=0.8)
+    assert second[7:] == list(generate(model, second[:7], 40))
     shown = browser.value("#live .current .text", "textContent")
     assert shown.rstrip("…").replace("↵", "") == tokenizer.decode(second)
 

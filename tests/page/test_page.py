@@ -18,13 +18,13 @@ from page.candidates import candidates, filter_names
 from page.recorder import recording
 from page.run import Die
 from samplers import draw, greedy, make_sampler
-from tests.support.pages import METHODS, array, banning, data_of, drafted, recorded, run
+from tests.support.pages import RUNS, array, banning, data_of, drafted, recorded, run
 from tests.support.tiny import tiny_gpt2
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 
 
-@pytest.fixture(scope="module", params=METHODS)
+@pytest.fixture(scope="module", params=RUNS)
 def data(request):
     return run(request.param)
 

@@ -65,7 +65,6 @@ RUNS = {  # name -> model, prompt, number of tokens, loop, names for the page, s
     "beam": ("stories", "Once upon a", 16, searched, BEAMS, {}),
     "en-de": ("en-de", "The weather is nice.", 10, searched, BEAMS, {}),
 }
-METHODS = "naive", "cached", "drafts", "beam", "en-de"
 
 
 @functools.cache

@@ -14,7 +14,7 @@ from tests.workshop.students.mistakes import MISTAKES
 from tests.workshop.students.styles import STYLE
 from workshop import __main__ as cli
 from workshop import hunt
-from workshop.compare import RARE, Raised, chance, is_right, is_same, tell
+from workshop.compare import Raised, is_right, is_same, tell
 from workshop.engine import Reader, Tape, check, difference, is_empty, right_tape
 from workshop.mistakes import build, skeleton
 from workshop.steps import STEPS
@@ -93,20 +93,6 @@ def test_a_mistake_in_a_file_of_another_style_is_found_and_named(read, step, nam
     assert RIGHT.count(old) == 1
     verdict = check(read(RIGHT.replace(old, new)), STEP[step])
     assert verdict.state == "wrong" and name in verdict.mistake
-
-
-def test_chance_knows_a_fair_die():
-    def die(seed, sides=6):
-        state, rolls = seed, []
-        for _ in range(600):
-            state = (1103515245 * state + 12345) % 2**31
-            rolls.append((state >> 16) % sides)
-        return rolls
-
-    assert min(chance(die(seed), die(seed + 1000)) for seed in range(200)) > RARE
-    assert chance(die(1), die(2, sides=5)) < RARE
-    assert chance(die(1), die(2)) == pytest.approx(chance(die(2), die(1)))
-    assert chance([], die(1)) < RARE
 
 
 SCALE = " / float(np.sqrt(q.shape[-1]))"

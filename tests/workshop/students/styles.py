@@ -14,10 +14,6 @@ def layer_norm(x, g, b, eps=1e-5):  # the mean of the squares less the square of
     return ((wide - mean) * (var + eps) ** -0.5 * g + b).astype(np.float32)
 
 
-def linear(x, w, b=0):
-    return np.einsum("...i,oi->...o", x, w) + b
-
-
 def attention(q, k, v, mask):  # the mask as a condition
     scores = np.einsum("...id,...jd->...ij", q, k) / float(np.sqrt(q.shape[-1]))
     scores = np.where(mask < 0, np.float32(-np.inf), scores)
@@ -28,14 +24,6 @@ def causal_mask(positions):  # rows of a triangle
     n_all = int(np.max(positions)) + 1
     triangle = np.triu(np.full((n_all, n_all), -1e10, np.float32), 1)
     return np.expand_dims(triangle[np.array(positions)], -3)
-
-
-def split_heads(x, n_head):
-    return np.stack(np.split(x, n_head, axis=-1), axis=-3)
-
-
-def merge_heads(x):
-    return np.concatenate([x[..., i, :, :] for i in range(x.shape[-3])], axis=-1)
 
 
 class GPT2(GPT2):  # the length grows after the last block
@@ -163,21 +151,4 @@ class DraftModel:
 
     def learn(self, ids, drafts, logits, tokens):
         pass
-
-
-def speculative(model, sequence, drafter, gamma=4):
-    cache = model.new_cache()
-    if sequence.running and len(sequence.ids) > 1:
-        advance(model, sequence.ids[:-1], cache)
-    while sequence.running:
-        ids = list(sequence.ids)
-        drafts, qs = drafter.propose(ids, max(0, min(gamma, sequence.n_left - 1)))
-        logits = model(np.array(ids[-1:] + list(drafts)), cache)
-        tokens = verify(logits, ids, drafts, qs, sequence.sampler, sequence.rng)
-        drafter.learn(ids, drafts, logits, tokens)
-        for token in tokens:
-            if not sequence.running:
-                return
-            yield sequence.append(token)
-        cache.cut(len(ids) + len(tokens) - 1)
 """
