@@ -62,22 +62,6 @@ def test_one_pass_reads_the_prompt_and_one_pass_per_step_continues_the_kept_beam
         assert log_probability == pytest.approx(rows[range(len(ids)), ids].sum(), rel=1e-5)
 
 
-def test_filters_get_each_beam_s_own_ids_and_float32():
-    seen = []
-
-    def look(log_probs, ids):
-        seen.append((ids[len(PROMPT) :], log_probs.dtype, np.exp(log_probs).sum()))
-        assert ids[: len(PROMPT)] == PROMPT
-        return log_probs
-
-    trace = []
-    beam_search(random_model(), PROMPT, 5, 3, filters=[look], trace=trace)
-    kept = [list(c.ids) for step in trace for c in step if c.status == "kept"]
-    assert [ids for ids, _, _ in seen] == [[], *kept]
-    assert {dtype for _, dtype, _ in seen} == {np.dtype("float32")}
-    assert [total for _, _, total in seen] == pytest.approx([1] * len(seen), abs=1e-5)
-
-
 @pytest.mark.parametrize(
     "change, message",
     [

@@ -3,7 +3,6 @@
 fixtures/make_seq2seq.py wrote the checkpoints, and the results of transformers for each of them.
 """
 
-import copy
 import json
 from unittest.mock import Mock
 
@@ -19,7 +18,7 @@ from generate import Sequence, begin, generate, naive
 from loading.config import FORCED, forced_filters
 from loading.seq2seq import set_languages
 from samplers import Sampler, min_length, no_repeat_ngram, one_hot
-from tests.support.tiny import FIXTURES, Traced, close, traced, until
+from tests.support.tiny import FIXTURES, close, until
 
 FOLDERS = FIXTURES / "seq2seq"
 NAMES = ["t5", "t5-gated-untied", "t5-narrow-heads", "bart", "bart-forced", "bart-cnn"]
@@ -111,15 +110,6 @@ def test_the_encoder_runs_once_for_each_source(name, monkeypatch):
     list(continuous([Sequence(model, ids, n) for n in (2, 5)]))
     list(naive(model, Sequence(model, ids, 4)))
     assert len(calls) == 1
-
-
-@every_model
-def test_every_step_of_the_encoder_is_float32(name):
-    model = copy.copy(MODELS[name])
-    model.params = traced(model.params)
-    Traced.seen.clear()
-    assert model.read(EXPECTED[name]["sources"][0]).source.kv.dtype == np.float32
-    assert Traced.seen - {np.dtype(bool)} == {np.dtype(np.float32)}
 
 
 @one_of_each

@@ -3,7 +3,6 @@
 import copy
 import json
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,9 +18,7 @@ from page.recorder import recording
 from page.run import Die
 from samplers import draw, greedy, make_sampler
 from tests.support.pages import RUNS, array, banning, data_of, drafted, recorded, run
-from tests.support.tiny import tiny_gpt2
-
-FIXTURES = Path(__file__).parents[1] / "fixtures"
+from tests.support.tiny import FIXTURES, tiny_gpt2
 
 
 @pytest.fixture(scope="module", params=RUNS)
