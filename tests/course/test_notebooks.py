@@ -299,7 +299,6 @@ def test_a_notebook_says_nothing_about_the_machine_it_ran_on(path):
     [
         (["--zip", "no/a.zip"], "is not a file in a folder"),
         (["--titles", "--repository", f"{ADDRESS}/tree/main"], "is not the address of"),
-        ([], "--zip --site --titles is required"),
     ],
 )
 def test_an_edition_that_leads_nowhere_is_refused(words, says):

@@ -84,15 +84,6 @@ def advance(model, ids, cache, chunk=256):
     return logits
 
 
-def cached(model, sequence, cache=None):  # the first token is drawn before the loop
-    cache = model.new_cache() if cache is None else cache
-    logits = advance(model, sequence.ids, cache) if sequence.running else None
-    while sequence.running:
-        yield sequence.append(draw(sequence.sampler(logits, sequence.ids), sequence.rng))
-        if sequence.running:
-            logits = model(sequence.ids[-1:], cache)[0]
-
-
 class Rows:  # the lengths grow with the last block's append
     def __init__(self, n_layer, n_rows, n_head, n_ctx, d_head):
         self.n_layer, self.lengths = n_layer, np.zeros(n_rows, int)
