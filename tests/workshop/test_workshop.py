@@ -3,6 +3,7 @@
 import ast
 import itertools
 import json
+import random
 import re
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from tests.workshop.students.mistakes import MISTAKES
 from tests.workshop.students.styles import STYLE
 from workshop import __main__ as cli
 from workshop import hunt
-from workshop.compare import Raised, is_right, is_same, tell
+from workshop.compare import RARE, Raised, chance, is_right, is_same, tell
 from workshop.engine import Reader, Tape, check, difference, is_empty, right_tape
 from workshop.mistakes import build, skeleton
 from workshop.steps import STEPS
@@ -95,6 +96,13 @@ def test_a_mistake_in_a_file_of_another_style_is_found_and_named(read, step, nam
     assert verdict.state == "wrong" and name in verdict.mistake
 
 
+def test_chance_knows_a_fair_die():
+    rng = random.Random(1)
+    right, fair, unfair = (rng.choices(range(n), k=600) for n in (6, 6, 5))
+    assert chance(fair[:300], right) == pytest.approx(0.4281824541)  # scipy.stats.chi2_contingency
+    assert chance(unfair, right) < RARE and chance([], right) < RARE
+
+
 SCALE = " / float(np.sqrt(q.shape[-1]))"
 GELU = "    return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)))\n"
 SOFTMAX = "return np.moveaxis(e / e.sum(0), 0, -1)"
@@ -146,9 +154,17 @@ def test_unusual_code_is_only_wrong(read, step, old, new):
     assert check(read(RIGHT.replace(old, new)), STEP[step]).state == "wrong"
 
 
-def test_an_append_may_call_its_own_extend(read):
-    old, new = "length in enumerate(self.lengths)", "(length, *_) in enumerate(self.extend(n_new))"
-    assert old in RIGHT and check(read(RIGHT.replace(old, new)), STEP["rows"]).state == "done"
+@pytest.mark.parametrize(
+    "step, old, new",
+    [
+        ("rows", "length in enumerate(self.lengths)",
+         "(length, *_) in enumerate(self.extend(n_new))"),
+        ("speculation", "        n = min(gamma", "        if ids[1:] and not cache.length:\n"
+         "            advance(model, ids[:-1], cache)\n        n = min(gamma"),
+    ],
+)  # fmt: skip
+def test_an_append_may_extend_and_a_prompt_may_have_its_own_pass(read, step, old, new):
+    assert old in RIGHT and check(read(RIGHT.replace(old, new)), STEP[step]).state == "done"
 
 
 def test_of_two_mistakes_the_first_is_mentioned(read):
