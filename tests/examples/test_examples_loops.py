@@ -1,30 +1,17 @@
-"""The loops in examples/choosing.py and the drafters in examples/drafts.py follow their
-definitions."""
+"""The loops in examples/choosing.py follow their definitions."""
 
 import numpy as np
 import pytest
 
-from decoding.drafters import Measured
 from decoding.score import log_probabilities
 from examples import choosing
-from examples.drafts import Recycling
-from generate import Sequence, begin, generate
+from generate import generate
 from samplers import Sampler
-from tests.support.tiny import FIXTURES, drafted_by, of_last_token, tiny_gpt2
+from tests.support.tiny import FIXTURES, tiny_gpt2
 
 REFERENCE = np.load(FIXTURES / "examples.npz")
 MODEL = tiny_gpt2(n_vocab=5, stop_ids=[4])
 PROMPT, N = [1, 2], 4
-
-
-def run(loop, model=MODEL, prompt=PROMPT, n=N, sampler=None, seed=0):
-    sequence = Sequence(*begin(model, prompt), n, sampler or Sampler(), seed)
-    for token in loop(sequence.model, sequence):
-        assert sequence.ids[-1] == token
-    return sequence
-
-
-# --- choosing among texts -------------------------------------------------------------------------
 
 
 def test_chrf_equals_sacrebleu_s():
@@ -34,12 +21,12 @@ def test_chrf_equals_sacrebleu_s():
 
 
 def test_best_of_n_keeps_the_highest_mean_log_p():
-    row = run(choosing.best_of(6), seed=3)
+    found = [*generate(MODEL, PROMPT, N, Sampler(), 3, choosing.best_of(6))]
     seeds = np.random.default_rng(3).integers(2**62, size=6)
     texts = [list(generate(MODEL, PROMPT, N, Sampler(), seed)) for seed in seeds]
     means = [log_probabilities(MODEL, PROMPT + text)[1:].mean() for text in texts]
     assert len({*map(tuple, texts)}) > 3
-    assert row.new_ids == texts[int(np.argmax(means))]
+    assert found == texts[int(np.argmax(means))]
 
 
 class Letters:
@@ -50,21 +37,11 @@ class Letters:
 
 
 def test_minimum_bayes_risk_keeps_the_text_most_like_the_others():
-    row = run(choosing.mbr(7, tokenizer=Letters()), seed=5)
+    loop = choosing.mbr(7, tokenizer=Letters())
+    found = [*generate(MODEL, PROMPT, N, Sampler(), 5, loop)]
     seeds = np.random.default_rng(5).integers(2**62, size=7)
     texts = [Letters().decode(generate(MODEL, PROMPT, N, Sampler(), seed)) for seed in seeds]
     grams = [*map(choosing.ngrams, texts)]
     likeness = [sum(choosing.chrf(a, b) for b in grams) for a in grams]
     assert len({*texts}) > 3
-    assert Letters().decode(row.new_ids) == texts[int(np.argmax(likeness))]
-
-
-# --- drafts ---------------------------------------------------------------------------------------
-
-
-def test_many_drafts_are_accepted_if_each_token_depends_only_on_the_token_before_it():
-    model = of_last_token(n_ctx=60, seed=1)  # its text repeats six tokens
-    measured = Measured(Recycling(model))
-    drafted = generate(model, [0], 40, loop=drafted_by(measured))
-    assert list(drafted) == list(generate(model, [0], 40))
-    assert measured.tokens_per_pass > 2.5
+    assert Letters().decode(found) == texts[int(np.argmax(likeness))]

@@ -167,6 +167,7 @@ def test_a_page_replaces_an_html_file_and_nothing_else(console, tmp_path):
     assert (tmp_path / "README.md").read_text() == "mine"
     (tmp_path / "d.html").mkdir()
     assert "is a folder" in console.refused(1, "a", "--html", tmp_path / "d.html")
+    assert "no/a.html cannot be" in console.refused(1, "a", "--html", tmp_path / "no/a.html")
 
 
 FAILS = """

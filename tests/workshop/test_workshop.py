@@ -17,7 +17,7 @@ from workshop import __main__ as cli
 from workshop import hunt
 from workshop.compare import RARE, Raised, chance, is_right, is_same, tell
 from workshop.engine import Reader, Tape, check, difference, is_empty, right_tape
-from workshop.mistakes import build, skeleton
+from workshop.mistakes import build, ending, skeleton
 from workshop.steps import STEPS
 from workshop.steps.inputs import WatchedModel
 
@@ -342,3 +342,11 @@ def test_the_lessons_that_are_named_have_these_headings():
         text = "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "markdown")
         kind = "(Second session: |Deeper: )?"
         assert re.search(rf"^##+ {kind}{re.escape(heading)}$", text, re.MULTILINE), lesson
+
+
+def test_a_loop_of_a_known_mistake_counts_its_rounds_anew():
+    names = {}
+    exec(ending("def f(n):\n    while n:\n        n -= 1\n    return n\n", names), names)
+    assert [names["f"](4000) for _ in range(2)] == [0, 0]
+    with pytest.raises(StopIteration):
+        names["f"](6000)
