@@ -100,8 +100,6 @@ def for_class(notebook, name, repository):  # the repository is owner/name on Gi
         cells.append(cell)
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
-            if tagged(cell, "drawing") and repository:  # Colab hides the code of a form
-                cell.metadata["cellView"], cell.source = "form", f"# @title\n{cell.source}"
             if tagged(cell, "yours"):
                 cell.source = stubs(cell.source)
                 first = ast.parse(cell.source).body[0].name

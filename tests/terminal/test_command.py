@@ -104,6 +104,11 @@ def test_a_text_ends_before_the_earliest_stop_text(console, draft, method):
     assert (out, "(1 token, " in err, "ended by a stop text" in err) == ("the cat\n", True, True)
 
 
+def test_a_stop_text_ends_a_beam_among_others_that_go_on(console):
+    words = ["--model", "stories", "--method", "beam", "--beams", 4, "-n", 20, "--stop", "."]
+    assert console.json(*words, "A")[0]["text"].endswith(" with her mum")
+
+
 def test_text_that_was_held_back_is_printed_at_the_end(console, tmp_path):
     (tmp_path / "own.py").write_text(OWN)
     text = console.json("the cat", "-n", 9)[0]["text"]
