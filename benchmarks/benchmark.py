@@ -71,19 +71,19 @@ def whole(name, folder, n, args):
     return dict(zip(("first token", "end", "peak memory"), found))
 
 
-def once(path, make, *args):
-    """Make a folder at `path`, unless it exists: call make(folder, *args). The folder has a
-    different name until it is complete.
+def once(path, model):
+    """Make a model's checkpoint at `path`, unless it exists. The folder has a different name until
+    it is complete.
 
-    A child process calls `make`. If this process called it, its own peak memory would grow, and
-    every later child process would report at least that peak."""
+    A child process makes it. If this process did, its own peak memory would grow, and every later
+    child process would report at least that peak."""
     if not path.is_dir():
         print(f"making {path.name}", file=sys.stderr)
         new = path.with_name("new")
         shutil.rmtree(new, ignore_errors=True)
         path.parent.mkdir(parents=True, exist_ok=True)
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
-            process.submit(make, new, *args).result()
+            process.submit(checkpoints.make, new, model).result()
         new.rename(path)
 
 
@@ -92,7 +92,7 @@ def one_round(folders, names, args):
     for name in names:
         for model, folder in folders.items():
             yield model, name, ask(name, folder, "speeds", args)
-        for n in PROMPTS if name in COMMANDS else ():
+        for n in PROMPTS:
             yield f"command: {n} tokens in, 100 out", name, whole(name, folders["124M"], n, args)
     yield "methods", "tokenwise", ask("tokenwise", folders["124M"], "methods", args)
 
@@ -179,7 +179,7 @@ def main():
             needed = "benchmarks/requirements.txt"
             raise SystemExit(f"transformers makes the checkpoints: pip install -r {needed}")
         for model, folder in folders.items():
-            once(folder, checkpoints.make, model)
+            once(folder, model)
         results[args.machine] = measure(folders, names, args)
     if args.rounds >= 3:
         file.write_text(json.dumps(results, indent=1) + "\n")

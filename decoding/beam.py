@@ -106,6 +106,7 @@ def hypothesis(candidate, length_penalty):
 
 
 def check_settings(n, width, length_penalty, early_stopping, n_return):
+    """Raise ValueError for a setting of `beam_search` that has no meaning."""
     fits = 1 <= n_return <= width and n >= 1
     check(fits, f"n={n} is below 1, or n_return={n_return} is not from 1 to width={width}")
     fits = type(early_stopping) is bool or early_stopping == "never"

@@ -42,9 +42,9 @@ class Call:
         for call in self.calls:
             yield from call.walk()
 
-    def named(self, *names):
-        """Return the calls of functions with these names, among this call and those inside it."""
-        return [call for call in self.walk() if call.name in names]
+    def named(self, name):
+        """Return the calls of functions with this name, among this call and those inside it."""
+        return [call for call in self.walk() if call.name == name]
 
     @property
     def products(self):

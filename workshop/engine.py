@@ -356,7 +356,7 @@ def check(reader: Reader, step: Step, name: bool = True, begin: Callable = str) 
     return Verdict(step.name, "done", None, "done")
 
 
-def judge(part: Part, module: Any, path: Any = None, name: bool = True, reader: Any = None):
+def judge(part: Part, module: Any, path: str | None = None, name: bool = True, reader: Any = None):
     """Return (the mistake's name or None, a message, the functions to blame), or None if all is
     right. path: the module's file. name: whether to name the mistake. reader: its owner."""
     mine, right = Tape(part, module, path=path), right_tape(part)

@@ -145,9 +145,9 @@ function look(ids, weights, title) {
   const order = [...weights.keys()].sort((a, b) => weights[b] - weights[a]);
   const rest = order.splice(5);
   return element("div", title && element("h3", title), element("ol.bars",
-    order.map((i) => bar("", [chip(ids[i]), element("small", ` ${i}`)], weights[i], 0, about)),
+    order.map((i) => bar("", [chip(ids[i]), element("small", ` ${i}`)], weights[i], about)),
     rest.length && bar("", element("i", plural(rest.length, "other")),
-      sum(rest.map((i) => weights[i])), 0, about)));
+      sum(rest.map((i) => weights[i])), about)));
 }
 
 // Show a table with a row for each token of the answer and a column for each token of the source.

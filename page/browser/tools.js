@@ -38,14 +38,12 @@ function tell(selector, values, ...cases) {
   }
 }
 
-// line: a row of a table. bar: an item of a list of bars. track: a bar of length p in [0, 1], and
-// its outline of length plain.
+// line: a row of a table. bar: an item of a list of bars. track: a bar of length p in [0, 1].
 const line = (kind, name, ...cells) => element(`tr${kind}`, element("th", {scope: "row"}, name),
   cells.map((cell) => (cell?.tagName === "TD" ? cell : element("td", cell))));
-const bar = (kind, name, p, plain, says = percent) => element(`li${kind}`,
-  element("span.name", name), track(p, plain), element("span.number", says(p)));
-const track = (p, plain = 0) =>
-  element("span.track", {"--p": p, "--plain": plain, "aria-hidden": "true"});
+const bar = (kind, name, p, says = percent) => element(`li${kind}`,
+  element("span.name", name), track(p), element("span.number", says(p)));
+const track = (p) => element("span.track", {"--p": p, "aria-hidden": "true"});
 
 // --- words ---
 
