@@ -132,7 +132,7 @@ class Tokenizer:
         self.end_of_text = self.special.get("<|endoftext|>")
         self.tokens = sorted(vocab, key=vocab.__getitem__)
         self._ranks = {pair: rank for rank, pair in enumerate(merges)}
-        self._known: dict[str, list[int]] = {}  # the ids of each word so far: words recur
+        self._known: dict[str, list[int]] = {}  # of all words so far, as in GPT-2's own
 
     def encode(self, text: str, special: bool = False) -> list[int]:
         """Step 6: return a text's ids. Special tokens in it are plain text unless special=True."""

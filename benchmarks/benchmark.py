@@ -40,9 +40,8 @@ PROMPTS = 10, 900  # the number of tokens in a command's prompt
 def run(words, threads):
     """Run Python with these words in its own process. Return what it prints, the seconds until it
     begins to print and until it ends, and its peak memory in bytes."""
-    environment = os.environ | {
-        name: str(threads) for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-    }
+    both = "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"
+    environment = os.environ | dict.fromkeys(both, str(threads))
     for name in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"):
         environment.pop(name, None)  # these may override the detected processor and its cache size
     command, begun = [sys.executable, *map(str, words)], time.perf_counter()
@@ -72,8 +71,7 @@ def whole(name, folder, n, args):
 
 
 def once(path, model):
-    """Make a model's checkpoint at `path`, unless it exists. The folder has a different name until
-    it is complete.
+    """Make a model's checkpoint at `path`, unless it exists. It has another name until it is whole.
 
     A child process makes it. If this process did, its own peak memory would grow, and every later
     child process would report at least that peak."""

@@ -201,12 +201,14 @@ def main():
     name = found[1] if found else known()
     if args.titles:
         return write_titles(name)
+    if args.site and args.site.is_file():
+        parser.error(f"{args.site} is a file, not a folder")
     if args.site:
         sys.path.append(str(HERE.parent))
         from pages import write_site  # here, because only the site needs the whole project
 
         args.site.mkdir(parents=True, exist_ok=True)
-        return write_site(args.site.resolve(), name, CLONE.format(name), lesson, table())
+        return write_site(args.site.resolve(), name, name and CLONE.format(name), lesson, table())
     if args.zip.is_dir() or not args.zip.parent.is_dir():
         parser.error(f"{args.zip} is not a file in a folder that exists")
     write_zip(args.zip, found and name)

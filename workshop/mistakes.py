@@ -110,9 +110,11 @@ def build(source: str, wrong: Mistake | None = None) -> types.ModuleType:
 def ending(code: str, names: dict) -> str:
     """Return code whose loops end after MOST_ROUNDS: those with `while` by an error."""
     names["some_of"] = lambda rounds: itertools.islice(rounds, MOST_ROUNDS)
+    names["rounds_left"] = {}  # a loop's indentation, which differs in nested loops -> its rounds
     code = re.sub(r"(?m)^( *for .+ in )(.+):$", r"\1some_of(\2):", code)
-    begin = rf"\1_rounds = iter(range(1, {MOST_ROUNDS}))\n\1while next(_rounds) and (\2):"
-    return re.sub(r"(?m)^( *)while (.+):( *#.*)?$", begin, code)
+    begin = rf'\1rounds_left["\1"] = iter(range(1, {MOST_ROUNDS}))'
+    loop = rf'{begin}\n\1while next(rounds_left["\1"]) and (\2):'
+    return re.sub(r"(?m)^( *)while (.+):( *#.*)?$", loop, code)
 
 
 def function_of(wrong: Mistake, names: dict) -> Any:

@@ -119,7 +119,7 @@ function showAttention() {
   const head = shownHead(row), liked = favorites[head] ??= favorite(head);
   tell("#attention", {head: HEADS[head], pattern: inWords(patterns[head]), ...liked, before, first},
     "stored", first > 1 && "skipped", liked.often && "often", isUsual(patterns[head]) && "usual",
-    has.source ? "source" : "own", state.head === null && "most");
+    has.source ? "source" : "own", state.head === null && (row || has.source) && "most");
   mark(find(".heads"), "aria-pressed", head);
   find("#most").setAttribute("aria-pressed", state.head === null);
   find("#from").replaceChildren(...liked.from.slice(0, 8).map(chip), liked.often > 8 ? " …" : "");

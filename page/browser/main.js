@@ -37,7 +37,7 @@ function drawHeader() {
   const surprise = sum(range(n_drawn).map((i) => bits(data.n_prompt + i)));
   tell("header", {...data.settings, model: model ? `The model “${model}”` : "A model", settings, n,
     bits: (surprise / n_drawn).toFixed(1), beams: n_beams, greedily: greedy ? "greedily" : "",
-    drafts: drafts[method] ?? `by ${method ?? "a drafter"}`,
+    drafts: drafts[method] ?? `by ${(!loop && method) || "a drafter"}`,
     filters: filters.map(dashed).join(", "), given: has.source
       ? plural(data.source.length, "source token") : plural(data.n_prompt, "token")},
   how, has.source && "source", gamma && "gamma", n_drawn && "new", ended && "ended",

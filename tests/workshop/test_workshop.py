@@ -345,8 +345,8 @@ def test_the_lessons_that_are_named_have_these_headings():
 
 
 def test_a_loop_of_a_known_mistake_counts_its_rounds_anew():
-    names = {}
-    exec(ending("def f(n):\n    while n:\n        n -= 1\n    return n\n", names), names)
+    names, code = {}, "def f(n):\n while n:\n  n, i = n - 1, 2\n  while i:\n   i -= 1\n return n\n"
+    exec(ending(code, names), names)
     assert [names["f"](4000) for _ in range(2)] == [0, 0]
     with pytest.raises(StopIteration):
         names["f"](6000)

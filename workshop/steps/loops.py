@@ -1,7 +1,6 @@
 """Steps 8, 9, 12 and 17: drawing and filtering, the loops, and a real model."""
 
-import functools
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -97,7 +96,7 @@ SCORES = np.array([0.3, 1.1, -0.6, 0.9, 0.7, -0.2, 1.6], np.float32)
 
 
 def see_filter(make, name, settings):
-    make = functools.cache(make)  # one filter is called again and again
+    make = lru_cache(make)  # one filter is called again and again
 
     def see(label, setting, logits):
         return Seen(label, lambda: make(setting)(logits, [1, 2]), "n_vocab")
